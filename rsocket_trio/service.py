@@ -15,7 +15,7 @@ import trio
 
 from .config import ConnectionConfig
 from .connection.connection import Connection
-from .connection.establish import receive_setup, refuse
+from .connection.establish import receive_setup, refuse, send_away
 from .connection.resume_server import ServerSession, Sessions
 from .errors import (
     ConnectionClosed,
@@ -72,7 +72,7 @@ class Registry:
         self._silent: set[trio.CancelScope] = set()  # connections without a SETUP so far
 
     def stop(self) -> None:
-        """Close all connections gracefully, and connections without a SETUP at once."""
+        """Close all connections gracefully, and tell clients without a SETUP that there is none."""
         self.stopping = True
         for scope in self._silent:
             scope.cancel(reason=_STOPPED)
@@ -176,6 +176,10 @@ class Service:
                     lease_required=self.lease is not None and self.lease.required,
                 )
             if stopped.cancelled_caught:
+                if "rsocket" in self.protocols or transport.capabilities.translates_frames:
+                    # Its SETUP may be on the way, and it shall know that this is no crash.
+                    words = _STOPPED.encode()
+                    await send_away(transport, ErrorCode.CONNECTION_CLOSE, words, self.config)
                 return
             if isinstance(frame, ResumeFrame):
                 # `receive_setup` refuses a RESUME if resumption is not offered.

@@ -14,11 +14,13 @@ import trustme
 
 from rsocket_trio import (
     ClosedByPeer,
+    ConnectFailed,
     ConnectionConfig,
     ErrorCode,
     Limits,
     Payload,
     Rejected,
+    RejectedSetup,
     Responder,
     connect,
     serve,
@@ -31,6 +33,7 @@ from rsocket_trio.frames import (
     RequestFnfFrame,
     RequestResponseFrame,
     RequestStreamFrame,
+    SetupFrame,
 )
 from rsocket_trio.sockets.farewell import LINGER
 from rsocket_trio.testing.frame_peer import FramePeer
@@ -38,6 +41,7 @@ from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import open_transport
 from tests.gated import Gated
 
+SETUP = SetupFrame(1, 0, keepalive_interval_ms=20_000, max_lifetime_ms=90_000)
 SCHEMES = ["tcp", "tls", "ws", "wss", "unix"]
 
 
@@ -62,16 +66,19 @@ def place(request, tmp_path):
 
 
 @asynccontextmanager
-async def raw_client(place, responder):
+async def raw_client(place, responder, *, setup=True):
     """A server, and a client of which the test writes every frame."""
     config = ConnectionConfig(limits=Limits(max_metadata_size=1000))
     start = partial(serve, responder, place.uri, ssl_context=place.server_tls, config=config)
     async with assert_no_leaks(), trio.open_nursery() as nursery:
         server = await nursery.start(start)
-        dialled = open_transport(server.uris[0], ssl_context=place.client_tls, max_frame_size=2**16)
+        dialled = open_transport(
+            server.uris[0], ssl_context=place.client_tls, max_frame_size=2**24 - 1
+        )
         async with dialled as transport:
             peer = FramePeer(transport, cushion=0.05)
-            await peer.setup()
+            if setup:
+                await peer.setup()
             yield server, peer
         with trio.fail_after(30):
             await server.aclose(grace=60)
@@ -219,3 +226,98 @@ def test_two_ends_that_both_announce_do_not_wait_for_each_other(late):
     lifecycle.check_drained()
     assert lifecycle.phase is Phase.CLOSED
     assert str(lifecycle.failure) == "stopping"
+
+
+async def test_a_refusal_with_a_large_request_behind_it(place):
+    """A client that sends all before it reads is told why; a reset would destroy that."""
+
+    async def refuse(_setup, _requester):
+        await trio.sleep(0.01)
+        raise RejectedSetup("not today")
+
+    async with raw_client(place, refuse, setup=False) as (_server, peer):
+        large = RequestResponseFrame(1, data=bytes(8 * 2**20))
+        await peer.send(SETUP, large)
+        await peer.expect_closed(ErrorCode.REJECTED_SETUP)
+
+
+async def test_a_setup_that_crosses_a_stop(place):
+    """The client is told of the stop, as everybody else is."""
+    async with raw_client(place, Gated(), setup=False) as (server, peer):
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        server.stop(grace=60)
+        await peer.send(SETUP)
+        await peer.expect_closed(ErrorCode.CONNECTION_CLOSE)
+
+
+class Everything(Responder):
+    """Answers each kind of request."""
+
+    async def request_response(self, payload):
+        await trio.lowlevel.checkpoint()
+        return payload
+
+    async def fire_and_forget(self, payload):
+        await trio.lowlevel.checkpoint()
+
+    async def request_stream(self, payload):
+        for _ in range(3):
+            yield payload
+
+    async def request_channel(self, payload, payloads):
+        async for each in payloads:
+            yield each
+
+
+async def ask_everything(uri):
+    """Each request has its answer, or the reason that there is none; return how many had it."""
+    answered = 0
+    large = Payload(bytes(200_000))
+
+    async def check(ask):
+        nonlocal answered
+        try:
+            await ask()
+            answered += 1
+        except (Rejected, ClosedByPeer):
+            pass
+
+    async def read(stream, count):
+        async with stream as items:
+            assert len([item async for item in items]) == count
+
+    async def tell(requester):
+        await requester.fire_and_forget(large)
+
+    try:
+        async with connect(uri) as requester, trio.open_nursery() as nursery:
+            for ask in (
+                partial(requester.request_response, Payload(b"x")),
+                partial(requester.request_response, large),
+                partial(read, requester.request_stream(large, prefetch=1), 3),
+                partial(read, requester.request_channel([large] * 3, prefetch=1), 3),
+                partial(tell, requester),
+            ):
+                nursery.start_soon(check, ask)
+    except (ConnectFailed, ClosedByPeer):
+        pass  # the connection itself was refused, or told of the stop
+    return answered
+
+
+async def test_a_stop_at_every_step():
+    """From before the dialling to behind the last answer: nothing is left without an outcome."""
+    counts = set()
+    for step in range(0, 150, 3):
+        async with assert_no_leaks(), trio.open_nursery() as nursery:
+            server = await nursery.start(serve, Everything(), "tcp://127.0.0.1:0")
+
+            async def stop(server, step):
+                for _ in range(step):
+                    await trio.lowlevel.checkpoint()
+                server.stop(grace=60)
+
+            nursery.start_soon(stop, server, step)
+            with trio.fail_after(30):
+                counts.add(await ask_everything(server.uris[0]))
+                await server.aclose(grace=60)
+    assert {0, 5} <= counts

@@ -88,7 +88,7 @@ async def test_grace_runs_out():
 
 
 async def test_silent_peers_do_not_delay_a_stop():
-    """A connection without SETUP is closed at once."""
+    """A connection without SETUP is closed; it is told why, as a SETUP may be on its way."""
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, Gated(), LOCAL)
         async with open_transport(server.uris[0], max_frame_size=1000) as silent:
@@ -97,6 +97,9 @@ async def test_silent_peers_do_not_delay_a_stop():
             await trio.testing.wait_all_tasks_blocked(0.05)
             with trio.fail_after(30):
                 await server.aclose(grace=60)
+            assert await silent.receive_frames() == [
+                ErrorFrame(0, ErrorCode.CONNECTION_CLOSE, b"the server is being stopped").encode()
+            ]
             assert await silent.receive_frames() == []
 
 

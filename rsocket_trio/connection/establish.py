@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..transports.base import FrameTransport
     from .connection import Connection
 
-__all__ = ["begin_as_client", "receive_setup", "refuse", "wait_accepted"]
+__all__ = ["begin_as_client", "receive_setup", "refuse", "send_away", "wait_accepted"]
 
 
 async def receive_setup(
@@ -132,12 +132,23 @@ async def refuse(
     If cancelled: the ERROR frame may or may not have been sent.
     """
     data = str(error).encode() if isinstance(error, RemoteProtocolError) else error.data
+    await send_away(transport, error.code, data, config)
+
+
+async def send_away(
+    transport: FrameTransport, code: int, data: bytes, config: ConnectionConfig
+) -> None:
+    """Server: send the one frame that a client without a connection gets; it can read it.
+
+    Checkpoint: always.
+    If cancelled: the ERROR frame may or may not have been sent.
+    """
     with trio.move_on_after(config.close_timeout):
         # The transport may be broken or closed, and the peer may send malformed frames: the client
-        # is refused all the same.
+        # is sent away all the same.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError):
             at_most = config.limits.max_frame_size
-            await transport.send_frames([encode_fitting_error(0, error.code, data, at_most)])
+            await transport.send_frames([encode_fitting_error(0, code, data, at_most)])
             await close_politely(transport)
 
 

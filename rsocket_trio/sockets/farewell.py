@@ -1,4 +1,4 @@
-"""Close a connection so that the last bytes on the way arrive: `half_close`."""
+"""Close a connection so that the last bytes on the way arrive: `half_close`, `drop_bytes`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import trio
 
 from .tls_stream import TLSStream
 
-__all__ = ["LINGER", "half_close"]
+__all__ = ["LINGER", "drop_bytes", "half_close"]
 
 LINGER: Final = 1.0
 """How long a peer may take to read our last words and to close too, in seconds. A peer of this
@@ -17,7 +17,8 @@ package closes as soon as it has read them, so this is a round trip and a busy m
 A peer that never closes delays the stop of a server by this time."""
 
 _MAX_DRAINED: Final = 64 * 2**20
-"""Bytes of a peer that does not stop, before it is cut off."""
+"""Bytes of a peer that does not stop, before it is cut off: several of the largest frames, which a
+peer may send as a whole before it reads."""
 
 
 async def half_close(stream: trio.abc.Stream, patience: float = LINGER) -> None:
@@ -34,12 +35,25 @@ async def half_close(stream: trio.abc.Stream, patience: float = LINGER) -> None:
     If cancelled: close the stream at once.
     """
     carrier = stream.transport_stream if isinstance(stream, TLSStream) else stream
-    left = _MAX_DRAINED
     with (
         trio.move_on_after(patience),
         suppress(trio.BrokenResourceError, trio.ClosedResourceError),
     ):
         if isinstance(stream, trio.abc.HalfCloseableStream):
             await stream.send_eof()
-        while left > 0 and (data := await carrier.receive_some(65536)):
-            left -= len(data)
+        await drop_bytes(carrier)
+
+
+async def drop_bytes(stream: trio.abc.ReceiveStream) -> None:
+    """Receive and drop bytes until the end, but not without a bound.
+
+    Raises:
+        trio.BrokenResourceError: The connection broke.
+        trio.ClosedResourceError: The stream was closed here.
+
+    Checkpoint: always.
+    If cancelled: nothing changes.
+    """
+    left = _MAX_DRAINED
+    while left > 0 and (data := await stream.receive_some(65536)):
+        left -= len(data)

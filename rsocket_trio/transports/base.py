@@ -191,8 +191,8 @@ class FrameTransport(trio.abc.AsyncResource):
     async def drop_received(self) -> None:
         """Receive and drop what the peer still sends, until its end, also after an error of its.
 
-        After an error at most 16 MiB are dropped, the rest of the largest frame: a peer that goes
-        on behind it does not wait for an answer.
+        A transport that carries bytes drops 64 MiB at most: a peer that goes on behind them does
+        not wait for an answer.
 
         Raises:
             RemoteProtocolError: The peer sends malformed frames, and they cannot be passed over.
@@ -222,11 +222,12 @@ class FrameTransport(trio.abc.AsyncResource):
     async def close_sending(self) -> bool:
         """Tell the peer that nothing more will be sent, and go on receiving.
 
-        TCP shuts down its sending half, WebSocket sends its close frame. Call it only while no
+        TCP shuts down its sending half, TLS sends its close_notify before, WebSocket sends its
+        close frame. Call it only while no
         other task is sending.
 
         Returns:
-            Whether the peer was told; False if the transport cannot do so, e.g. TLS.
+            Whether the peer was told; False if the transport cannot do so.
 
         Raises:
             trio.BrokenResourceError: The peer is gone.

@@ -17,10 +17,11 @@ from ..errors import FrameTooLong, RemoteProtocolError
 from ..foreign import recognise_foreign
 from ..frames.length import LengthPrefixDecoder, join_frames
 from ..sockets.direct import DirectStream, close_stream
+from ..sockets.farewell import drop_bytes
 from .base import Capabilities, FrameTransport, TransportInfo
 from .progress import note_progress, send_in_parts
 
-__all__ = ["FRAMES_AT_ONCE", "RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder", "drop_bytes"]
+__all__ = ["FRAMES_AT_ONCE", "RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]
 
 RECEIVE_SIZE: Final = 64 * 2**10
 """The most bytes of one read: enough for thousands of small frames."""
@@ -28,20 +29,6 @@ RECEIVE_SIZE: Final = 64 * 2**10
 FRAMES_AT_ONCE: Final = 512
 """The most frames that one call returns. One read may bring seven thousand, and the caller handles
 all the frames it gets before it lets another task run."""
-
-
-async def drop_bytes(stream: trio.abc.ReceiveStream) -> None:
-    """Receive and drop bytes until the end, or until the largest frame would be over.
-
-    Raises:
-        trio.BrokenResourceError: The connection broke.
-
-    Checkpoint: always.
-    If cancelled: nothing changes.
-    """
-    left = MAX_FRAME_SIZE
-    while left > 0 and (data := await stream.receive_some(RECEIVE_SIZE)):
-        left -= len(data)
 
 
 class FrameDecoder(Protocol):
@@ -174,10 +161,10 @@ class ByteStreamTransport(FrameTransport):
         Checkpoint: always.
         If cancelled: nothing changes; call again, or close the transport.
         """
-        if self._decoder.refused:
-            await drop_bytes(self.stream)
+        if self._ended:
+            await checkpoint()
         else:
-            await super().drop_received()
+            await drop_bytes(self.stream)  # whatever they are: the peer may break any rule now
 
     def wait_received(self) -> Awaitable[None]:
         """See `FrameTransport.wait_received`."""

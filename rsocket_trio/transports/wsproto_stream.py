@@ -16,9 +16,11 @@ from wsproto.events import CloseConnection, Pong
 from wsproto.frame_protocol import CloseReason
 
 from ..config import MAX_FRAME_SIZE
+from ..errors import RemoteProtocolError
 from ..sockets.direct import DirectStream, close_stream
+from ..sockets.farewell import drop_bytes
 from .base import FrameTransport, TransportInfo
-from .byte_stream import RECEIVE_SIZE, drop_bytes
+from .byte_stream import RECEIVE_SIZE
 from .progress import note_progress, send_in_parts
 from .websocket_frames import encode_messages
 from .websocket_reader import MessageReader
@@ -161,9 +163,9 @@ class WsprotoTransport(FrameTransport):
         Checkpoint: always.
         If cancelled: nothing changes; call again, or close the transport.
         """
-        if self._reader.failure is None:
+        try:
             await super().drop_received()
-        else:
+        except RemoteProtocolError:  # a message that is too long, or no message any more
             await drop_bytes(self.stream)
 
     def _outcome(self) -> list[bytes]:

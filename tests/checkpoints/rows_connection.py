@@ -84,6 +84,12 @@ async def _(scene: Scene) -> Call:
     return partial(establish.refuse, here, RejectedSetup("no"), CONFIG)
 
 
+@row("connection.establish.send_away")
+async def _(scene: Scene) -> Call:
+    here, _ = memory_transport_pair()
+    return partial(establish.send_away, here, 0x102, b"", CONFIG)
+
+
 @row("connection.closing.close_politely")
 async def _(scene: Scene) -> Call:
     here, there = memory_transport_pair()

@@ -27,7 +27,7 @@ from rsocket_trio.lumberjack.server.incoming_memory import ShareOfIncoming
 from rsocket_trio.lumberjack.server.receiver import Receiver
 from rsocket_trio.routing.admission import admitted
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
-from rsocket_trio.sockets.farewell import half_close
+from rsocket_trio.sockets.farewell import drop_bytes, half_close
 from rsocket_trio.spool import open_spool
 from tests.checkpoints.scene import Call, Scene, endless, row
 from tests.lumberjack.receiving import ADDRESS, DEFAULT, full_window, port_of, shared
@@ -102,6 +102,13 @@ async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_eof()
     return partial(half_close, here, 1)
+
+
+@row("sockets.farewell.drop_bytes")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_eof()
+    return partial(drop_bytes, here)
 
 
 @row("lumberjack.server.receiver.Receiver.run")

@@ -68,6 +68,20 @@ async def _(scene: Scene) -> Call:
     return memory_transport_pair()[0].close_sending
 
 
+@row("transports.base.FrameTransport.drop_received")
+async def _(scene: Scene) -> Call:
+    here, there = memory_transport_pair()
+    await there.close_sending()
+    return here.drop_received
+
+
+@row("transports.wrapper.TransportWrapper.drop_received")
+async def _(scene: Scene) -> Call:
+    here, there = memory_transport_pair()
+    await there.close_sending()
+    return TransportWrapper(here).drop_received
+
+
 @row("transports.memory.MemoryTransport.aclose")
 async def _(scene: Scene) -> Call:
     return memory_transport_pair()[0].aclose
@@ -135,6 +149,22 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     stream, _ = await sockets(scene)
     return over_bytes(stream).close_sending
+
+
+@row("transports.byte_stream.ByteStreamTransport.drop_received")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_eof()
+    return over_bytes(here).drop_received
+
+
+@row("transports.byte_stream.ByteStreamTransport.drop_received", "ended already")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_eof()
+    transport = over_bytes(here)
+    await transport.receive_frames()
+    return transport.drop_received
 
 
 @row("transports.byte_stream.ByteStreamTransport.aclose")

@@ -178,6 +178,14 @@ async def _(scene: Scene) -> Call:
     return websocket(trio.testing.memory_stream_pair()[0]).close_sending
 
 
+@row("transports.wsproto_stream.WsprotoTransport.drop_received")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_all(b"\xff" * 20)
+    await there.send_eof()
+    return websocket(here).drop_received
+
+
 @row("transports.wsproto_stream.WsprotoTransport.aclose")
 async def _(scene: Scene) -> Call:
     return websocket(trio.testing.memory_stream_pair()[0]).aclose
