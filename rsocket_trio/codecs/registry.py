@@ -52,7 +52,7 @@ def explain(error: CodecError, root: str) -> str:
     if isinstance(cause, JSONDecodeError):
         return f"{root}: not JSON, at character {cause.pos}"
     # Texts of other exceptions may show values.
-    return f"{root}: {error if cause is None else type(cause).__name__}"
+    return f"{root}: {error if cause is None else f'not readable ({type(cause).__name__})'}"
 
 
 class Codec(Protocol):
@@ -171,6 +171,8 @@ class Codecs:
             except StreamError:
                 raise  # a class of the application raised it for the peer
             except Exception as error:  # see above
+                if not data and not isinstance(error, Mismatch):
+                    error = Mismatch("no data")
                 where = f": {error}" if isinstance(error, Mismatch) else ""
                 raise CodecError(
                     f"{len(data)} bytes of {mime_type} cannot be read as "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, Flag
+from traceback import walk_tb
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -108,17 +109,34 @@ def made(cls: Any, arguments: Iterable[Any], keywords: Mapping[str, Any]) -> Any
 
     Raises:
         StreamError: The constructor raised it for the peer.
-        Mismatch: The constructor raised another exception.
+        Mismatch: The constructor raised another exception. If a validator of attrs did, the place
+            is that of its field.
     """
     try:
         return cls(*arguments, **keywords)
     except StreamError:
         raise
     except Exception as error:  # of a validator or a converter of the application
-        name = cls.__name__
-        raise Mismatch(
-            f"expected {name}, got a value that it refuses ({kind_of(error)})"
-        ) from error
+        name, field = cls.__name__, _validated(cls, error)
+        if field is None:
+            text = f"expected {name}, got a value that it refuses ({kind_of(error)})"
+            raise Mismatch(text) from error
+        mismatch = Mismatch(f"{name} refuses the value ({kind_of(error)})")
+        mismatch.within(f".{field}")
+        raise mismatch from error
+
+
+def _validated(cls: type, error: Exception) -> str | None:
+    """Return the field whose validator of attrs raised an error: no exception says it.
+
+    attrs gives the field to each validator, so it is among the variables of a frame.
+    """
+    fields = getattr(cls, "__attrs_attrs__", ())
+    for frame, _ in walk_tb(error.__traceback__):
+        for value in frame.f_locals.values():
+            if isinstance(value, attrs.Attribute) and any(value is each for each in fields):
+                return str(value.name)
+    return None
 
 
 def made_from(cls: type, base: Shape) -> Shape:

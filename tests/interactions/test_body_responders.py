@@ -208,6 +208,8 @@ async def test_a_body_past_the_unread_limit_fails(at_once):
     async with frame_peer_client(reader, config=ConnectionConfig(limits=limits)) as peer:
         size = 1000 if at_once else 200
         await peer.send(RequestResponseFrame(1, data=b"x" * size, follows=True))
+        if not at_once:
+            await peer.expect_alive()  # the handler has begun
         await peer.send(*[PayloadFrame(1, next=True, follows=True, data=b"x" * 200)] * 3)
         answer = await peer.receive(ErrorFrame)
         assert answer.code == 0x203
