@@ -52,6 +52,8 @@ from tests.ttrpc.scenes import CHAT, COUNT, ECHO, JOIN, SERVICE
 ENDED = (ConnectionClosed, trio.ClosedResourceError)
 LOCAL = "127.0.0.1:0"
 REQUEST = Payload(b"x")
+WAIT = Payload(b"wait")
+BEGUN = 10_000
 BATCH = Batch(1, b"x", encoding="raw")
 
 
@@ -114,10 +116,12 @@ class Quiet(Responder):
     """Echoes single requests. Its streams are silent, and bodies stop after the first bytes."""
 
     async def request_response(self, payload):
+        if payload == WAIT:
+            await trio.sleep_forever()
         return StreamedPayload(self.begun()) if payload.data == b"body" else payload
 
     async def begun(self):
-        yield bytes(100_000)
+        yield bytes(BEGUN)
         await trio.sleep_forever()
 
     async def fire_and_forget(self, payload):
@@ -143,15 +147,23 @@ async def rsocket(_directory):
         requester = await enter(connect(server.uris[0], lease=LeaseOptions()))
         caller = Caller(requester)
         body = await enter(requester.request_response_streamed(Payload(b"body")))
-        while True:  # what has arrived is given before the end
-            with trio.move_on_after(0.2) as scope:
-                await body.receive()
-            if scope.cancelled_caught:
-                break
+        left = BEGUN
+        while left:  # what has arrived is given before the end
+            left -= len(await body.receive())
 
         async def by_peer() -> None:
             server.stop(grace=0)
             await requester.wait_closed()
+
+        async def without_room() -> None:
+            requester._connection.outbox.room.set_limit(0)
+            await requester.request_response(REQUEST)
+
+        async def without_lease() -> None:
+            granter.grant(Lease(0, 0))
+            while requester.leases.sendable_requests:
+                await trio.sleep(0.001)
+            await requester.request_response(REQUEST)
 
         yield SimpleNamespace(
             server=server,
@@ -163,6 +175,8 @@ async def rsocket(_directory):
             manual=await enter(requester.request_stream(REQUEST, prefetch=0, initial_request_n=1)),
             objects=await enter(caller.request_stream("r", 1, returns=int)),
             leases=requester.leases,
+            without_room=without_room,
+            without_lease=without_lease,
             alive=lambda: requester.request_response(REQUEST),
             by_peer=by_peer,
             here=stack.aclose,
@@ -186,6 +200,7 @@ use(rsocket, "Requester.request_stream", lambda it: entered(it.requester.request
 use(rsocket, "Requester.request_channel", lambda it: first_of(channel(it.requester)))
 use(rsocket, "Requester.metadata_push", lambda it: it.requester.metadata_push(b"m"))
 use(rsocket, "Requester.wait_closed", lambda it: it.requester.wait_closed(), over=None)
+use(rsocket, "Requester.wait_draining", lambda it: it.requester.wait_draining(), over=None)
 use(rsocket, "Caller.request_response", lambda it: it.caller.request_response("r", 1))
 use(rsocket, "Caller.fire_and_forget", lambda it: it.caller.fire_and_forget("r", 1))
 use(rsocket, "Caller.request_stream", lambda it: entered(it.caller.request_stream("r", 1)))
@@ -242,6 +257,8 @@ async def rpc(directory):
 
     @service.method("Echo")
     async def echo(request: bytes) -> bytes:
+        if request == b"wait":
+            await trio.sleep_forever()
         return request
 
     @service.method("Count")
@@ -251,7 +268,9 @@ async def rpc(directory):
 
     @service.method("Join")
     async def join(parts: trio.abc.ReceiveChannel[bytes]) -> bytes:
-        return b"".join([part async for part in parts])
+        await rest_of(parts)
+        await trio.sleep_forever()
+        return b""
 
     @service.method("Chat")
     async def chat(lines: trio.abc.ReceiveChannel[bytes]) -> AsyncIterator[bytes]:
@@ -380,6 +399,12 @@ class Whisper(rsio.Extension):
         return rsio.Behaviour()
 
 
+class Deaf(Whisper):
+    """Takes pings, and answers none."""
+
+    id, types = rsio.Ping.id, rsio.Ping.types
+
+
 @asynccontextmanager
 async def publishers(_directory):
     whisper, ping = Whisper(), rsio.Ping()
@@ -387,7 +412,7 @@ async def publishers(_directory):
         "nothing": rsio.fixed_size(Nothing(), 4),
         "one": rsio.fixed_size([b"1234"], 4),
     }
-    extensions = [Whisper(), rsio.Ping()]
+    extensions = [Whisper(), Deaf()]
     async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
         server = await nursery.start(
             partial(rsio.serve, served, f"rsio://{LOCAL}", extensions=extensions)
@@ -423,6 +448,7 @@ async def publishers(_directory):
 use(publishers, "Connection.goodbye", lambda it: it.connection.goodbye(), over=None)
 use(publishers, "Connection.wait_ready", lambda it: it.connection.wait_ready())
 use(publishers, "Connection.wait_closed", lambda it: it.connection.wait_closed(), over=None)
+use(publishers, "Connection.wait_draining", lambda it: it.connection.wait_draining(), over=None)
 use(
     publishers,
     "Connection.send_extension",
@@ -487,7 +513,7 @@ async def events(_directory):
         if batch.events == [{"message": "held"}]:
             await trio.sleep_forever()
 
-    relay = lumberjack.EventRelay()
+    relay, unread = lumberjack.EventRelay(), lumberjack.EventRelay()
     async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
         server = await nursery.start(lumberjack.serve, take, f"lumberjack://{LOCAL}")
         shipper = await stack.enter_async_context(lumberjack.connect(server.uris[0]))
@@ -505,6 +531,7 @@ async def events(_directory):
 
         async def here() -> None:
             relay.close()
+            unread.close()
             await stack.aclose()
             await server.aclose(grace=0)
 
@@ -513,6 +540,7 @@ async def events(_directory):
             shipper=shipper,
             batch=batches[1],
             relay=relay,
+            unread=unread,
             relayed=relayed,
             alive=alive,
             by_peer=here,
@@ -543,10 +571,17 @@ use(events, "RelayedEvents.aclose", lambda it: it.relayed.aclose(), over=None)
 @asynccontextmanager
 async def spools(directory):
     async with AsyncExitStack() as stack:
-        spool = await stack.enter_async_context(open_spool(directory / "spool"))
+        spool = await stack.enter_async_context(open_spool(directory / "spool", max_size=2**20))
         await spool.append(BATCH)
+
+        async def without_room() -> None:
+            for _ in range(2):
+                await spool.append(Batch(1, bytes(700_000), encoding="raw"))
+
         yield SimpleNamespace(
             spool=spool,
+            follower=spool.read(spool.head, follow=True),
+            without_room=without_room,
             reader=spool.read(0),
             alive=lambda: spool.append(BATCH),
             by_peer=stack.aclose,
@@ -683,6 +718,86 @@ async def test_what_is_closed_may_be_closed_in_any_thread(each: Use, tmp_path):
         if hasattr(it, "relayed"):
             it.relayed.close()
         await trio.to_thread.run_sync(partial(trio.run, called, each, it))
+
+
+class CancelAtStep(trio.abc.Instrument):
+    """Cancels a scope before a step of the loop's tasks, counted from 0."""
+
+    def __init__(self, scope: trio.CancelScope, step: int) -> None:
+        self.scope = scope
+        self.left = step
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if not self.left:
+            self.scope.cancel(reason="the test cancels it")
+        self.left -= 1
+
+
+def wait_for(scene, what, call, over=ENDED) -> Use:
+    return Use(scene, what, call, over, waits=True, anywhere=False)
+
+
+WAITING = [
+    *(
+        each
+        for each in USES
+        if each.waits
+        and each.over is not None
+        and each.name.endswith((".receive", ".__anext__", ".receive_many", ".receive_some"))
+        and not each.name.startswith(("Range", "Spool"))
+    ),
+    wait_for(rsocket, "a response", lambda it: it.requester.request_response(WAIT)),
+    wait_for(
+        rsocket,
+        "the beginning of a response",
+        lambda it: entered(it.requester.request_response_streamed(WAIT)),
+    ),
+    wait_for(rsocket, "room", lambda it: it.without_room()),
+    wait_for(rsocket, "a lease", lambda it: it.without_lease()),
+    wait_for(rpc, "an answer", lambda it: it.client.unary(ECHO, b"wait")),
+    wait_for(rpc, "a reply", lambda it: it.join.reply()),
+    wait_for(publishers, "a pong", lambda it: it.ping.round_trip(it.connection), RsioError),
+    wait_for(
+        events,
+        "an acknowledgement",
+        lambda it: it.shipper.send([{"message": "held"}]),
+        lumberjack.ShipError,
+    ),
+    wait_for(events, "a subscriber", lambda it: it.unread.publish([1])),
+    wait_for(spools, "room in a spool", lambda it: it.without_room(), SpoolClosed),
+    wait_for(spools, "an event", lambda it: anext(it.follower), SpoolClosed),
+]
+
+
+@pytest.mark.parametrize("each", WAITING, ids=str)
+async def test_a_waiting_task_that_is_cancelled_sees_no_end(each: Use, tmp_path):
+    """Its scope is cancelled at each step on the way from the end to it: the end gives way."""
+    ended = False
+
+    async def call(it: SimpleNamespace, scope: trio.CancelScope) -> None:
+        nonlocal ended
+        with scope:
+            try:
+                await called(each, it)
+            except each.over:
+                assert not scope.cancel_called
+                ended = True
+
+    for step in range(300):
+        (tmp_path / str(step)).mkdir()
+        async with trio.open_nursery() as nursery, each.scene(tmp_path / str(step)) as it:
+            scope = trio.CancelScope()
+            nursery.start_soon(call, it, scope)
+            await trio.testing.wait_all_tasks_blocked(0.002)
+            instrument = CancelAtStep(scope, step)
+            trio.lowlevel.add_instrument(instrument)
+            await it.by_peer()
+            await trio.testing.wait_all_tasks_blocked()
+            trio.lowlevel.remove_instrument(instrument)
+        if ended:
+            assert step > 1
+            return
+    raise AssertionError("it never saw the end")
 
 
 # A timeout around a whole block: each function connects, and makes one kind of request in a loop.
