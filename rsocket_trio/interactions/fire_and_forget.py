@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..entrance import get_ident, not_at_home
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
 from .handler_errors import log_handler_failure
@@ -25,7 +26,8 @@ _TYPE: Final = FrameType.REQUEST_FNF.value
 
 async def fire_and_forget(outbound: Outbound, payload: AnyPayload) -> None:
     """Queue the request; see `rsocket_trio.Requester.fire_and_forget`."""
-    outbound.home.check("this requester")
+    if get_ident() != outbound.home.thread:  # as `Home.check`, without its call
+        raise not_at_home("this requester")
     # If other tasks ran at every call, every frame would leave on its own, which would cost
     # several times as much as the rest of this function.
     await (checkpoint if outbound.burst() else checkpoint_if_cancelled)()

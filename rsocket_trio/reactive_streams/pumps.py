@@ -8,7 +8,7 @@ nursery is cancelled, the subscribers get `SourceClosed`; if it is closed, new o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from typing import Final, Generic, TypeVar
@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeVar
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..entrance import Home, not_at_home
 from ..errors import single_error
 from ..log_policy import logger
 from ..one_waiter import OneWaiter
@@ -25,7 +26,7 @@ from .interfaces import Subscriber
 from .iterating import IterablePublisher, close_iterator
 from .queued_emission import QueueEmission
 
-__all__ = ["PumpedPublisher", "from_async_iterable", "from_channel"]
+__all__ = ["PumpedPublisher", "from_async_iterable", "from_channel", "start_in"]
 
 T = TypeVar("T")
 
@@ -134,16 +135,71 @@ class PumpedPublisher(IterablePublisher[T]):
         """See `Publisher.subscribe`."""
         check_subscriber(subscriber)
         pump = _Pump(subscriber, self._open, ahead=self._ahead, owned=self._owned)
-        if not trio.lowlevel.in_trio_run():
-            pump.emission.start_ended(SourceClosed("this is not the thread of trio"))
-            return
-        try:
-            self._nursery.start_soon(pump.run, name="the source of a publisher")
-        except RuntimeError:
-            failure = SourceClosed("the nursery of this publisher is closed")
-            pump.emission.start_ended(failure)
-        else:
+        failure = start_in(self._nursery, pump.run, "this publisher")
+        if failure is None:
             pump.emission.start()
+        else:
+            pump.emission.start_ended(failure)
+
+
+def start_in(
+    nursery: trio.Nursery, work: Callable[[], Awaitable[object]], what: str
+) -> Exception | None:
+    """Start the task of a subscription; return why this is not possible, for ``on_error``.
+
+    Args:
+        nursery: Its owner.
+        work: What it does.
+        what: Whose nursery it is, e.g. ``"this publisher"``.
+    """
+    if not trio.lowlevel.in_trio_run():
+        return SourceClosed("this is not the thread of trio")
+    root = nursery.parent_task
+    while root.parent_nursery is not None:
+        root = root.parent_nursery.parent_task
+    if root is not trio.lowlevel.current_root_task():
+        return not_at_home(what)
+    try:
+        nursery.start_soon(work, name=f"a task of {what}")
+    except RuntimeError:  # of trio: it is closed to new arrivals
+        return SourceClosed(f"the nursery of {what} has ended")
+    return None
+
+
+class _Pumped(QueueEmission[T]):
+    """The subscription to a source with a task, which only its own trio run may wake."""
+
+    __slots__ = ("_home",)
+
+    def __init__(
+        self,
+        subscriber: Subscriber[T],
+        *,
+        on_request: Callable[[int], object],
+        on_end: Callable[[], object],
+    ) -> None:
+        super().__init__(subscriber, on_request=on_request, on_end=on_end)
+        self._home = Home()
+
+    def request(self, n: int, /) -> None:
+        """See `Subscription.request`.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the task.
+        """
+        if self.active:
+            self._home.check("this subscription")
+        super().request(n)
+
+    def cancel(self) -> None:
+        """See `Subscription.cancel`.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the task.
+        """
+        if self.active:
+            self._home.check("this subscription")
+        super().cancel()
 
 
 class _Pump(OneWaiter, Generic[T]):
@@ -163,9 +219,7 @@ class _Pump(OneWaiter, Generic[T]):
         self._ahead = ahead
         self._owned = owned
         self._scope = trio.CancelScope()
-        self.emission = QueueEmission(
-            subscriber, on_request=self._requested, on_end=self._scope.cancel
-        )
+        self.emission = _Pumped(subscriber, on_request=self._requested, on_end=self._scope.cancel)
 
     def _requested(self, _n: int) -> None:
         self._wake()

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import trio
 
+from ...entrance import Home
 from ..errors import SourceClosed
+from ..pumps import start_in
 
 __all__ = ["Timer"]
 
@@ -32,19 +34,19 @@ class Timer:
         self._scope = trio.CancelScope()
         self._time: float | None = None
         self._set = trio.Event()
+        self._home = Home()
 
     def start(self) -> Exception | None:
         """Start the task; return why this is not possible."""
-        if not trio.lowlevel.in_trio_run():
-            return SourceClosed("this is not the thread of trio")
-        try:
-            self._nursery.start_soon(self._work)
-        except RuntimeError:  # trio: the nursery is closed to new arrivals
-            return SourceClosed("the nursery of the operator has ended")
-        return None
+        return start_in(self._nursery, self._work, "this operator")
 
     def at(self, time: float) -> None:
-        """Set the time, by the clock of trio. It is not earlier than one that was set before."""
+        """Set the time, by the clock of trio. It is not earlier than one that was set before.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the task.
+        """
+        self._home.check("this operator")
         self._time = time
         self._set.set()
 
@@ -53,7 +55,13 @@ class Timer:
         self._time = None
 
     def stop(self) -> None:
-        """End the task, and forget the functions."""
+        """End the task, and forget the functions.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the task.
+        """
+        if self._due is not None:
+            self._home.check("this operator")
         self._due = self._lost = None
         self._scope.cancel()
 
@@ -68,7 +76,7 @@ class Timer:
             # No await here: the task may be cancelled.
             lost, self._due, self._lost = self._lost, None, None
             if lost is not None:
-                lost(SourceClosed("the nursery of the operator has ended"))
+                lost(SourceClosed("the nursery of this operator has ended"))
 
     async def _next_time(self) -> None:
         while True:
