@@ -34,6 +34,10 @@ class RsioConfig:
         max_ahead_size: The same in octets: of a stream whose elements are large, fewer are
             requested. One element of any size may exceed it. A stream of elements of one size
             begins with a 64th of it. 64 KiB.
+        max_answers_size: Octets of all elements of publishers of ours that wait for the socket.
+            Each stream has one of any size, and a peer that reads nothing could have those of 1024
+            streams kept. The stream whose element goes past it ends with an error, unless no other
+            element waits. 256 MiB.
         max_control_size: Octets of answers to the peer's messages that may wait to be sent: to
             subscribe, cancel, and those of extensions. Each counts 64 more, for what keeps it. Past
             it, subscriptions of this peer do not begin, until it reads. 256 KiB.
@@ -55,6 +59,7 @@ class RsioConfig:
     goodbye_timeout: float = attrs.field(default=5.0, validator=SECONDS)
     max_ahead: int = attrs.field(default=256, validator=COUNT)
     max_ahead_size: int = attrs.field(default=64 * 2**10, validator=COUNT)
+    max_answers_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
     max_control_size: int = attrs.field(default=256 * 2**10, validator=COUNT)
     max_unsent_control_size: int = attrs.field(validator=COUNT)
     max_unread_size: int = attrs.field(validator=COUNT)

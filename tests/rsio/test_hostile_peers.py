@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 import trio
 import trio.testing
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import Request as HttpRequest
 
 from rsocket_trio import ConnectFailed, ConnectionClosed, ConnectionLost, rsio
 from rsocket_trio.reactive_streams import MAX_DEMAND, from_iterable, never
@@ -72,7 +76,7 @@ async def test_large_elements_are_made_one_by_one():
         assert source.made <= 3
 
 
-@pytest.mark.limits_row("rsio: demand for elements, whose answers are not read")
+@pytest.mark.limits_row("rsio: demand")
 async def test_many_streams_of_large_elements_share_a_bound():
     source = Endless(b"x" * 10_000)
     async with stranger_to_server({"forever": from_iterable(source)}, lockstep=True) as stranger:
@@ -322,3 +326,104 @@ async def test_a_goodbye_is_answered_and_nothing_follows():
         await stranger.send(Goodbye("that is all"))
         assert await stranger.rest() == [Goodbye("")]
     assert len(cancelled) == 2
+
+
+@pytest.mark.limits_row("rsio: elements of ours that the peer does not read")
+async def test_elements_that_many_streams_have_ready_share_a_bound():
+    """Each stream has an element of any size ahead; together they have `max_answers_size`.
+
+    The publishers find out how large their elements are when it is too late to ask for fewer.
+    """
+    config = rsio.RsioConfig(max_answers_size=1_000_000)
+    go = trio.Event()
+
+    async def large():
+        await go.wait()
+        yield bytes(300_000)
+
+    async with stranger_to_server(
+        lambda _name, _connection: large(), config=config, lockstep=True
+    ) as stranger:
+        numbers = range(20)
+        await stranger.send(*(Subscribe("large", number, MAX_DEMAND) for number in numbers))
+        await settle()
+        tracemalloc.start()
+        try:
+            go.set()
+            await settle()
+            assert tracemalloc.get_traced_memory()[0] < 2_000_000
+        finally:
+            tracemalloc.stop()
+        ended = {}
+        while len(ended) < len(numbers):
+            message = await stranger.next()
+            if isinstance(message, OnError | OnComplete):
+                ended[message.subscriber] = message
+    refused = [each for each in ended.values() if isinstance(each, OnError)]
+    assert len(refused) == len(numbers) - 3
+    assert {each.error for each in refused} == {"too many elements wait to be read"}
+
+
+async def test_an_element_in_parts_counts_until_its_last_part():
+    """A thousand of them may be on their way at the same time, each in memory as a whole."""
+    config = rsio.RsioConfig(max_answers_size=400_000)
+    go = trio.Event()
+
+    async def large():
+        yield bytes(300_000)
+
+    async def later():
+        await go.wait()
+        yield bytes(300_000)
+
+    def target(name, _connection):
+        return large() if name == "large" else later()
+
+    async with stranger_to_server(target, config=config, lockstep=True) as stranger:
+        await stranger.send(Subscribe("large", 0, 9), Subscribe("later", 1, 9))
+        await settle()
+        while not isinstance(await stranger.next(), OnNextPart):
+            pass  # the first part has left
+        go.set()
+        await settle()
+        messages = []
+        while not (messages and isinstance(messages[-1], OnComplete)):
+            messages.append(await stranger.next())
+        (error,) = [each for each in messages if isinstance(each, OnError)]
+        assert (error.subscriber, error.error) == (1, "too many elements wait to be read")
+
+
+@pytest.mark.limits_row("rsio, before hello: a message of WebSocket")
+async def test_a_first_message_that_does_not_end():
+    """A stranger's WebSocket message has a limit of its own until the hello has come."""
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(rsio.serve, {}, "rsio+ws://127.0.0.1:0/")
+        for hello in (False, True):
+            answer = await _answer_to_a_long_message(server.uris[0], hello=hello)
+            assert (b"limit of 131072" in answer) is not hello
+        nursery.cancel_scope.cancel(reason="the test is over")
+
+
+async def _answer_to_a_long_message(uri: str, *, hello: bool) -> bytes:
+    host, port = uri.removeprefix("rsio+ws://").rstrip("/").split(":")
+    async with await trio.open_tcp_stream(host, int(port)) as stream:
+        ws = WSConnection(ConnectionType.CLIENT)
+        await stream.send_all(ws.send(HttpRequest(host=f"{host}:{port}", target="/")))
+        await stream.receive_some()
+        if hello:
+            await stream.send_all(_message(encode(ClientHello(0, ())), final=True))
+            await stream.receive_some()
+        for number in range(3):  # what they say is no message of rsio: the connection ends
+            part = _message(bytes(60_000), final=number == 2, first=not number)
+            await stream.send_all(part)
+        answer = b""
+        with trio.fail_after(20):
+            while more := await stream.receive_some():
+                answer += more
+        return answer
+
+
+def _message(data: bytes, *, final: bool, first: bool = True) -> bytes:
+    """A frame of a WebSocket message, with a mask of zeros."""
+    head = bytes([0x80 * final | (2 if first else 0), 0xFE]) + len(data).to_bytes(2, "big")
+    return head + bytes(4) + data

@@ -185,7 +185,7 @@ class Connection(
             subscriptions=len(link.subscriptions.by_id),
             publications=len(link.publications.by_id),
             published=link.publications.opened,
-            queued_size=link.publications.queued_size + link.queue.ready_size,
+            queued_size=link.publications.waiting.held + link.queue.ready_size,
             sent_size=link.queue.sent,
             received_size=link.received,
         )

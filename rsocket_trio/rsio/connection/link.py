@@ -52,6 +52,10 @@ MESSAGES_AT_ONCE: Final = 1024
 """The most elements that are handled before another task may run; of other messages a fourth,
 because publishers may run for each."""
 
+_FIRST_MESSAGE: Final = 128 * 2**10
+"""The longest WebSocket message before the hello of the peer: the bytes of a message are kept until
+it is whole. A first write of ours has half of it."""
+
 LEAVING: Final = "the connection is being closed"
 
 _CLOSED: Final = "the connection was closed here"
@@ -171,6 +175,8 @@ class Link:
 
     async def _read(self) -> None:
         transport = self.transport
+        if self.hello is None:
+            transport.limit_frames(_FIRST_MESSAGE)
         try:
             with self._reading:
                 while not self._farewell.is_set():
@@ -257,6 +263,7 @@ class Link:
                     self.on_extension(code, content)
             case ev.PeerHello():
                 self.hello = event
+                self.transport.limit_frames(None)
                 self.greeted.set()
                 for tell in self.on_hello:
                     tell()

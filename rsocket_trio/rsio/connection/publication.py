@@ -59,6 +59,7 @@ class Publication:
         "_owner",
         "_parts",
         "_queue",
+        "_split_size",
         "_subscription",
         "_unrequested",
         "begun",
@@ -89,6 +90,7 @@ class Publication:
         self._largest = -1  # the size of the largest element so far
         self._queue: deque[bytes] = deque()
         self._parts: Iterator[bytes] | None = None
+        self._split_size = 0
         self._subscription: Subscription | None = None
         self._ended = False
         self._error: str | None = None
@@ -138,7 +140,7 @@ class Publication:
         self._ended = True
         self._queue.clear()
         self._parts = None
-        self._count(-self.queued_size)
+        self._give_back(self.queued_size)
         self._owner.queue.unschedule(self)
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
@@ -200,8 +202,12 @@ class Publication:
                 self._fail_locally(PublisherError(f"an element is longer than {limit} octets"))
                 return
             self._largest = length
+        if not self._owner.waiting.take_first(length):
+            logger.info("a stream has ended: %s", self._owner.waiting.refusal)
+            self._fail_locally(PublisherError("too many elements wait to be read"))
+            return
+        self.queued_size += length
         self._queue.append(element)
-        self._count(length)
         if not self.scheduled:
             self._owner.queue.schedule(self)
 
@@ -265,10 +271,10 @@ class Publication:
         finally:
             self._asking = False
 
-    def _count(self, size: int) -> None:
-        """Octets have been queued, or have left the queue."""
-        self.queued_size += size
-        self._owner.queued_size += size
+    def _give_back(self, size: int) -> None:
+        """Octets have left the queue."""
+        self.queued_size -= size
+        self._owner.waiting.give_back(size)
 
     def _ahead(self) -> int:
         """How many elements are asked for or queued."""
@@ -280,7 +286,7 @@ class Publication:
         owner = self._owner
         config = owner.config
         size = self._ahead_size if self.element_size else config.max_ahead_size
-        if owner.queued_size >= owner.max_queued_size:
+        if owner.waiting.held >= owner.max_queued_size:
             if self.queued_size:
                 return 0
             size = config.max_ahead_size // _BEGINNING
@@ -318,7 +324,7 @@ class Publication:
         split_size = self._owner.config.limits.split_size
         if len(queue[0]) > split_size and not self._is_block(queue[0]):
             element = queue.popleft()
-            self._count(-len(element))
+            self._split_size = len(element)
             self._parts = session.split(self.stream_id, element)
             return self._write_part(pieces)
         taken: list[bytes] = []
@@ -333,7 +339,7 @@ class Publication:
                 break
             total += length
             taken.append(queue.popleft())
-        self._count(-total)
+        self._give_back(total)
         if self.element_size and total > self.element_size:
             block = taken[0] if len(taken) == 1 else b"".join(taken)
             message = session.packed(self.stream_id, block)
@@ -352,6 +358,7 @@ class Publication:
             pieces.append(message)
         else:
             self._parts = None
+            self._give_back(self._split_size)  # the parts were made of the whole element
         return len(message)
 
     def _write_end(self, pieces: list[bytes]) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import trio
 
+from ...account import Account
 from ...interactions.isolation import failure_of, outcome_of
 from ...interactions.leftovers import isolated
 from ...log_policy import logger
@@ -45,7 +46,7 @@ class Publications:
         resolve: Finds publishers.
         nursery: For resolvers that wait, and for async iterables; set while the connection runs.
         by_id: Those that are open.
-        queued_size: The octets of all elements that wait to be sent.
+        waiting: The octets of all elements that wait to be sent.
         max_queued_size: Past it, only streams without an element are asked for more, and for few.
         opened: How many there were since the start.
         draining: New ones are refused.
@@ -62,7 +63,9 @@ class Publications:
         self.resolve = resolve
         self.nursery: trio.Nursery | None = None
         self.by_id: dict[int, Publication] = {}
-        self.queued_size = 0
+        self.waiting: Final = Account(
+            config.max_answers_size, "RsioConfig.max_answers_size", "of elements wait to be sent"
+        )
         self.max_queued_size: Final = 16 * config.max_ahead_size
         self.opened = 0
         self.draining = False
