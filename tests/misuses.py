@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import gc
 import weakref
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
 
@@ -47,10 +48,20 @@ class Manager:
         return await self.manager.__aexit__(*details)
 
 
-async def managed():
+@asynccontextmanager
+async def managing():
     async with Manager():
+        yield
+
+
+async def managed():
+    """A generator whose nursery is behind all kinds of managers, and beside large locals."""
+    many = [[number] for number in range(1000)]
+    few = {number: [number] for number in range(50)}
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(managing())
         while True:
-            yield
+            yield many, few
 
 
 async def timed():

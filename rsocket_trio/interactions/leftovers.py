@@ -26,6 +26,7 @@ import contextvars
 import gc
 import sys
 import types
+from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import getweakrefcount
@@ -50,14 +51,16 @@ _LONGEST_WAIT: Final = 60.0
 
 _REASON: Final = "the handler that opened this nursery left it open"
 
-_MOST_OBJECTS: Final = 1000
-"""The number of objects that are looked at to find the nurseries of a generator."""
+_MOST_REFERENCES: Final = 1000
+"""The number of references that are looked at to find the nurseries of a generator."""
 
 _LARGEST: Final = 100
-"""Containers with more items are not looked into."""
+"""Objects with more references are not looked into."""
 
-_OPAQUE: Final = (type, types.ModuleType, types.FunctionType, types.FrameType, types.CodeType, Task)
-"""Objects that lead to everything, and that hold no nursery of their own."""
+_PARTS: Final = frozenset(
+    (dict, tuple, list, deque, types.MethodType, types.AsyncGeneratorType, types.CoroutineType)
+)
+"""What managers of ``async with`` blocks are made of."""
 
 
 def differ(now: contextvars.Context, clean: contextvars.Context) -> bool:
@@ -321,23 +324,21 @@ def _knows_trio() -> bool:
 def _nurseries_of(generator: types.AsyncGeneratorType[Any, Any]) -> Iterator[trio.Nursery]:
     """Find the nurseries that a generator refers to: those of its ``async with`` blocks are.
 
-    Between a block and its nursery there are a method and a manager; and a generator, if the
-    manager is a function, or a stack of managers.
+    Between a block and its nursery there are a method, a manager and what the manager is made of:
+    a generator, a stack, or attributes. Nothing else is looked into.
     """
     seen = {id(generator)}
     objects: list[Any] = [generator]
-    for found in objects:  # which grows meanwhile
-        refers = gc.get_referents(found)
+    left = _MOST_REFERENCES
+    while objects and left > 0:
+        refers = gc.get_referents(objects.pop())
         if len(refers) > _LARGEST:
             continue
+        left -= 1 + len(refers)
         for refer in refers:
-            if isinstance(refer, trio.Nursery):
+            kind = type(refer)
+            if kind is trio.Nursery:
                 yield refer
-            elif (
-                gc.is_tracked(refer)
-                and not isinstance(refer, _OPAQUE)
-                and id(refer) not in seen
-                and len(seen) < _MOST_OBJECTS
-            ):
+            elif (kind in _PARTS or hasattr(kind, "__aexit__")) and id(refer) not in seen:
                 seen.add(id(refer))
                 objects.append(refer)
