@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from rsocket_trio import (
+    Lease,
     Payload,
     Responder,
     StreamedPayload,
@@ -148,7 +149,8 @@ async def scene(kind, misuse, caplog):
                 nursery.start_soon(hold)
                 for data in (b"x", b"wait") * 4:
                     nursery.start_soon(ask, data)
-                await served.held.wait()
+                with trio.fail_after(1):
+                    await served.held.wait()
                 for data in (b"x", b"wait") * 4:
                     nursery.start_soon(ask, data)
                 await trio.sleep(0.04)
@@ -170,6 +172,67 @@ async def scene(kind, misuse, caplog):
 async def test_other_requests_are_served(kind, misuse, autojump_clock, caplog):
     """Where trio says what a handler has left open, no other request runs in its task."""
     await scene(kind, misuse, caplog)
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+async def test_a_function_in_a_task_of_its_own(misuse, autojump_clock):
+    """Handlers of Lumberjack, resolvers of rsio and guards are called so: nobody else notices."""
+    ended = []
+
+    async def other():
+        await trio.sleep(1)
+        assert_clean()
+        ended.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        began = trio.current_time()
+        nursery.start_soon(other)
+        await trio.lowlevel.checkpoint()
+        await leftovers.isolated(misuse)
+        assert trio.current_time() - began < 0.5
+    assert ended == [pytest.approx(began + 1)]
+    assert not TOUCHED.get()
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+@pytest.mark.parametrize("place", ["acceptor", "leases", "source"])
+async def test_other_functions_of_the_application(place, misuse, autojump_clock, caplog):
+    """An acceptor, a source of leases and a source of a channel harm at most their connection."""
+    served = Served(misuse)
+
+    async def accept(_setup, _requester):
+        if place == "acceptor":
+            await misuse()
+        return served
+
+    async def leases(_question):
+        await misuse()
+        return Lease(10, 10)
+
+    async def source():
+        yield Payload(b"1")
+        await misuse()
+        yield Payload(b"2")
+
+    async def use():
+        async with connected_pair(
+            accept, lease=leases if place == "leases" else None, client_lease=place == "leases"
+        ) as client:
+            await client.request_response(Payload(b"wait"))
+            if place == "source":
+                async with client.request_channel(source()) as items:
+                    async for _ in items:
+                        pass
+            await client.request_response(Payload(b"wait"))
+
+    async with connected_pair(served) as other, trio.open_nursery() as nursery:
+        nursery.start_soon(other.request_response, Payload(b"wait"))
+        with contextlib.suppress(Exception):
+            await use()
+        assert await other.request_response(Payload(b"x")) == Payload(b"x")
+        await trio.sleep(1)
+    assert served.wrong == [] or place != "source"
+    assert not TOUCHED.get()
 
 
 SEEN_WITHOUT = [each for each in MISUSES if "scope" not in each.__name__]

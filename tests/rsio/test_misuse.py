@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
@@ -22,6 +23,7 @@ from rsocket_trio.rsio.wire.messages import (
     Subscribe,
     Subscribed,
 )
+from tests.misuses import MISUSES
 from tests.rsio.engine_scenes import (
     Recorder,
     Stranger,
@@ -189,7 +191,20 @@ MISUSE = [
 ]
 
 
-@pytest.mark.parametrize("handler", MISUSE)
+def leaving(misuse) -> Callable[[], AsyncIterator[bytes]]:
+    """A handler that misuses its task between two elements."""
+
+    async def handler() -> AsyncIterator[bytes]:
+        yield b"1"
+        await misuse()
+        yield b"2"
+
+    handler.__name__ = misuse.__name__
+    return handler
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("handler", [*MISUSE, *map(leaving, MISUSES)])
 @pytest.mark.parametrize("routed", [False, True])
 async def test_a_handler_that_misuses_its_task_harms_no_other_stream(handler, routed):
     def resolve(name, _connection):
@@ -236,6 +251,24 @@ async def test_a_resolver_that_misuses_its_task_harms_no_other_stream(resolver):
         await outcome(stranger)
         await settle()
         await serves(stranger)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("misuse", MISUSES)
+async def test_on_connection_may_leave_anything(misuse, autojump_clock):
+    """It harms its own connection at most."""
+    begun = []
+
+    async def greet(_connection):
+        begun.append(True)
+        await misuse()
+
+    async with pair({"count": COUNT}) as other:
+        with contextlib.suppress(rsio.GoodbyeReceived, BaseExceptionGroup):
+            async with pair({"count": COUNT}, on_connection=greet):
+                await trio.sleep(1)
+        assert await collect(other.publisher("count")) == numbers(3)
+    assert begun == [True]
 
 
 # -- the client's side ------------------------------------------------------------------------
