@@ -8,8 +8,8 @@
 # make mutants     check that the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
 #
 # Each target first installs what it needs into .venv. Other targets: lint types docs bench wheel clean.
-# Options for pytest: make test PYTEST="-k lease". Another Python: make test-3.13 uses a second
-# environment and skips the tests with real peers.
+# Options for pytest: make test PYTEST="-k lease". Another Python: make test-3.14 uses a second
+# environment and skips the tests with real peers. A Python that is not installed is unpacked from Debian.
 
 PYTHON ?= python3
 VENV := .venv
@@ -60,7 +60,8 @@ without-peers: $(VENV)/.test
 
 # The tests without peers on Python 3.N, in a separate environment.
 test-3.%:
-	$(MAKE) VENV=.venv-3.$* PYTHON=python3.$* without-peers
+	@python=$$(sh scripts/unpack_python.sh 3.$*) && \
+		$(MAKE) VENV=.venv-3.$* PYTHON="$$python" without-peers
 
 interop: $(VENV)/.test peers
 	$(CACHED) $(BIN)/python -m pytest $(PARALLEL) -m interop $(PYTEST)

@@ -4,7 +4,7 @@ Both use the programs of this checkout; only the package differs. Each case is m
 base then head, then head then base, and so on. Other load on the machine affects both of a pair,
 so the result is the median of the ratios of the pairs. A process may be a few per cent faster or
 slower for its whole life, so all processes are restarted several times. ``--only memory`` compares
-the memory of idle connections and streams.
+the memory of idle connections and streams. ``--base . --python PATH`` compares two Pythons.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .harness import Result, raise_file_limit, run_case, takes_part
 from .memory import run_memory
 from .model import ROOT, Case, Stack
 from .report import Memory, number, table
-from .stacks import STACKS
+from .stacks import STACKS, tool_version
 
 BASE, HEAD = "base", "head"
 
@@ -39,6 +39,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--base", type=Path, required=True, help="the checkout to compare with")
     options.add_argument(
         "--head", type=Path, default=ROOT, help="the checkout to compare (default this one)"
+    )
+    options.add_argument(
+        "--python", default=sys.executable, help="the Python of the head (default this one)"
     )
     options.add_argument(
         "--starts", type=int, default=3, help="how often to start new processes (default 3)"
@@ -182,6 +185,7 @@ def main(arguments: Sequence[str]) -> int:
     if not cases and not is_wanted("memory", words):
         parser().error(f"no case matches: {', '.join(words)}")
     raise_file_limit()
+    python = str(Path(options.python).absolute())
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -190,9 +194,19 @@ def main(arguments: Sequence[str]) -> int:
     with directory_of(options.base) as base, directory_of(options.head) as head:
         stacks = [
             attrs.evolve(ours, name=BASE, title=BASE, directory=base),
-            attrs.evolve(ours, name=HEAD, title=HEAD, directory=head),
+            attrs.evolve(
+                ours,
+                name=HEAD,
+                title=HEAD,
+                directory=head,
+                server=[python, *ours.server[1:]],
+                client=[python, *ours.client[1:]],
+            ),
         ]
-        described = machine.describe()
+        described = [
+            *machine.describe(),
+            f"Python of the head: {tool_version(python, '--version')}",
+        ]
         for case in cases:
             say(case.name)
             results[case.name] = compare(

@@ -1,6 +1,7 @@
 """The benchmark runs, and its report has the promised shape. No figure is judged."""
 
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -207,12 +208,14 @@ def test_setup_names_the_peers_it_leaves_out(tmp_path: Path) -> None:
 def test_two_checkouts_are_compared_pair_by_pair() -> None:
     """Each case has its ratio of throughput and processor time, and of latency if measured."""
     done = run(
-        *("--base", str(ROOT), "--starts", "1", "--rounds", "2", "--seconds", "0.01"),
+        *("--base", str(ROOT), "--python", sys.executable),
+        *("--starts", "1", "--rounds", "2", "--seconds", "0.01"),
         *("--only", "server/request_response-1", "--only", "server/yield-64"),
         *("--only", "memory", "--scale", "0.01"),
         module="benchmarks.compare",
     )
     assert done.returncode == 0, done.stderr
+    assert f"* Python of the head: Python {platform.python_version()}\n" in done.stdout
     both = ["server/request_response-1", "server/yield-64"]
     for heading, cases in [
         ("Throughput (more is better)", both),
