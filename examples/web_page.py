@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from rsocket_trio import RejectedSetup, Requester, Responder, Router, Server, Setup, serve
+from rsocket_trio import Router, Server, serve
 
 CONTENT_TYPES: Final = {
     ".html": "text/html; charset=utf-8",
@@ -32,31 +32,20 @@ class Site:
     The page finds the address at ``rsocket-uri``.
 
     Attributes:
-        origins: Values of the ``Origin`` header that browsers send for this page.
+        router: Answers the page's requests.
     """
 
     def __init__(self, files: Mapping[str, bytes], router: Router) -> None:
-        self.origins: frozenset[str] = frozenset()
-        self._router = router
+        self.router = router
         self._files = {
             f"/{name}": (CONTENT_TYPES[Path(name).suffix], content)
             for name, content in files.items()
         }
         self._files["/"] = self._files["/index.html"]
 
-    def show(self, http_port: int, service: str) -> None:
-        """Set the address of the service, and the origins of the page."""
-        self.origins = frozenset(
-            f"http://{host}:{http_port}" for host in ("127.0.0.1", "localhost")
-        )
+    def show(self, service: str) -> None:
+        """Set the address of the service."""
         self._files["/rsocket-uri"] = ("text/plain; charset=utf-8", service.encode())
-
-    async def accept(self, setup: Setup, requester: Requester) -> Responder:
-        """Accept only this page. Any other page in the browser could also connect here."""
-        origin = setup.transport.header("origin")
-        if origin not in self.origins:
-            raise RejectedSetup("pages of another origin are not accepted")
-        return await self._router.accept(setup, requester)
 
     async def answer(self, stream: trio.abc.HalfCloseableStream) -> None:
         """Answer one HTTP request, with the part of HTTP that a page of a few files needs."""
@@ -94,10 +83,18 @@ async def start_page(
     nursery: trio.Nursery, site: Site, http_port: int = 0, websocket_port: int = 0
 ) -> str:
     """Serve a page and its service on this machine, in a nursery; return the page's address."""
-    uri = f"ws://127.0.0.1:{websocket_port}/rsocket"
-    server: Server = await nursery.start(serve, site.accept, uri)
     serve_http = partial(trio.serve_tcp, site.answer, http_port, host="127.0.0.1")
     [listener] = await nursery.start(serve_http)
     http_port = listener.socket.getsockname()[1]
-    site.show(http_port, server.uris[0])
+    uri = f"ws://127.0.0.1:{websocket_port}/rsocket"
+    server: Server = await nursery.start(
+        # Pages of other sites, which run in the same browser, may not connect.
+        partial(serve, site.router, uri, allowed_origins=origins_of(http_port))
+    )
+    site.show(server.uris[0])
     return f"http://127.0.0.1:{http_port}/"
+
+
+def origins_of(http_port: int) -> list[str]:
+    """Return what browsers send as the ``Origin`` of a page that is served at this port."""
+    return [f"http://{host}:{http_port}" for host in ("127.0.0.1", "localhost")]

@@ -198,7 +198,26 @@ class MetadataTooLarge(MetadataError):
 
 
 class ConnectFailed(RSocketError):
-    """No connection could be made: resolving, dialling, TLS or the WebSocket handshake failed."""
+    """No connection could be made: resolving, dialling, TLS or the WebSocket handshake failed.
+
+    Attributes:
+        status: The HTTP status with which the server refused a WebSocket; ``None`` if it did not.
+        headers: The headers of this answer, names in lower case, in order.
+        body: The beginning of its body, at most 16 KiB.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        status: int | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+        body: bytes = b"",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers
+        self.body = body
 
 
 def _encoded(data: str | bytes) -> bytes:

@@ -26,6 +26,7 @@ from .sockets.tls import check_context
 from .transports import accept_transports
 from .transports.base import FrameTransport
 from .transports.origins import normal_origins
+from .transports.websocket_handshake import check_health_path
 from .uri import RSOCKET, Uri, as_uri
 from .wires import serve_other_wire, wire_of
 
@@ -93,6 +94,7 @@ async def serve(
     max_connections: int | None = None,
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
+    health_path: str | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -122,12 +124,14 @@ async def serve(
             included. One more is closed at once, on WebSocket with HTTP 503. By default only the
             system limits them.
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``;
-            a browser on a page of another site is answered with HTTP 403. By default all pages may
-            connect. Name them if a connection gives access to something, e.g. on ``localhost``.
-            An empty list lets no page in. Other clients send no ``Origin``, and are let in.
+            a browser on a page of another site is answered with HTTP 403. By default only pages of
+            the server's own host may connect. An empty list lets no page in, and ``["*"]`` lets all
+            in. Other clients send no ``Origin``, and are let in.
         allow: Whom to let in: an `Allow` with users or groups of this machine, for Unix sockets;
             or a function of the `TransportInfo` that returns a bool, and may be async. Others are
             disconnected at once, before anything of the protocol is read. By default all.
+        health_path: WebSocket: a path for health checks, e.g. ``/healthz``. A GET is answered with
+            HTTP 200, and with 503 while the server stops.
         task_status: Gets the `Server` when every address accepts connections.
 
     Raises:
@@ -155,6 +159,7 @@ async def serve(
             "max_connections": (max_connections, None),
             "allowed_origins": (allowed_origins, None),
             "allow": (allow, None),
+            "health_path": (health_path, None),
         }
         options = {name: value for name, (value, usual) in given.items() if value is not usual}
         await serve_other_wire(wire, responder, uris, options, task_status)
@@ -165,11 +170,14 @@ async def serve(
     check_allowed(allow)
     parsed = [_address(uri) for uri in uris]
     check_context(ssl_context, parsed)
-    if origins is not None and not any(uri.is_websocket for uri in parsed):
-        raise ValueError(
-            "allowed_origins is given, but no address is ws:// or wss://: add one, or leave "
-            "allowed_origins out"
-        )
+    check_health_path(health_path)
+    if not any(uri.is_websocket for uri in parsed):
+        for name, value in {"allowed_origins": origins, "health_path": health_path}.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is given, but no address is ws:// or wss://: add one, or leave "
+                    f"{name} out"
+                )
     serving = Serving()
     listen = partial(
         accept_transports,
@@ -180,6 +188,7 @@ async def serve(
         max_connections=limit,
         allowed_origins=origins,
         allow=allow,
+        health_path=health_path,
     )
     server = make(Server, serving, service)
     await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))

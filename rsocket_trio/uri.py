@@ -30,6 +30,7 @@ __all__ = [
     "Scheme",
     "Uri",
     "as_uri",
+    "default_port",
     "encrypted_schemes",
     "kind_of",
     "parse_uri",
@@ -196,6 +197,12 @@ def kind_of(uri: Uri) -> AddressKind:
     """Return what an address names."""
     scheme = _REGISTERED.get(uri.scheme)
     return AddressKind.INTERNET if scheme is None else scheme.kind
+
+
+def default_port(uri: Uri) -> int | None:
+    """Return the port of addresses of this scheme that name none; ``None`` if they must."""
+    scheme = _REGISTERED.get(uri.scheme)
+    return None if scheme is None else scheme.default_port
 
 
 def join_host_port(host: str, port: int) -> str:

@@ -27,6 +27,7 @@ from .options import (
     add_uri,
     add_verbosity,
     any_address,
+    health_path,
     origin,
     positive,
     rate,
@@ -149,8 +150,16 @@ def _add_serve(commands: Commands) -> None:
         metavar="ORIGIN",
         type=origin,
         action="append",
-        help="accept web pages of this origin only, for example https://example.org; may be"
-        " repeated; without it, pages of every site may connect over WebSocket",
+        help="accept web pages of this origin, for example https://example.org, or '*' for all;"
+        " may be repeated; without it, only pages of the server's own host may connect over"
+        " WebSocket",
+    )
+    parser.add_argument(
+        "--health-path",
+        metavar="PATH",
+        type=health_path,
+        help="answer a GET of this path with status 200 over ws:// and wss://, for example"
+        " /healthz; with 503 while the server stops",
     )
     add_allow(parser, "Unix sockets")
     add_server_tls(parser, "tls://, wss://, rsios:// and rsio+wss://")

@@ -33,6 +33,7 @@ __all__ = [
     "any_address",
     "collector_address",
     "header",
+    "health_path",
     "lumberjack_address",
     "offset",
     "origin",
@@ -316,14 +317,28 @@ def rate(text: str) -> tuple[int, float]:
 
 
 def origin(text: str) -> str:
-    """An argument type: the origin of a web page, in the form that browsers send."""
+    """An argument type: the origin of a web page, in the form that browsers send; ``*`` is all."""
     # Importing it takes time, which the other commands do not need.
-    from rsocket_trio.transports.origins import normal_origin
+    from rsocket_trio.transports.origins import EVERY, normal_origin
 
+    if text == EVERY:
+        return text
     try:
         return normal_origin(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def health_path(text: str) -> str:
+    """An argument type: a path for health checks."""
+    # As above.
+    from rsocket_trio.transports.websocket_handshake import check_health_path
+
+    try:
+        check_health_path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def address(text: str) -> str:

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         "max_connections": args.max_connections,
         "allow": _allow(args),
     }
-    origins = _origins(args)
+    web = _web_options(args)
     starts = []
     if plain:
         starts.append(
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
                 ssl_context=context if _any_encrypted(plain) else None,
                 lease=_lease(args),
                 resume=None if args.resume is None else ServerResume(session_lifetime=args.resume),
-                allowed_origins=origins if _any_websocket(plain) else None,
+                **(web if _any_websocket(plain) else {}),
                 **options,
             )
         )
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
                 ssl_context=server_context(args, encrypted, _ENCRYPTED)
                 if _any_encrypted(rsio)
                 else None,
-                allowed_origins=origins if _any_websocket(rsio) else None,
+                **(web if _any_websocket(rsio) else {}),
                 **options,
             )
         )
@@ -141,11 +141,14 @@ def _allow(args: argparse.Namespace) -> Allow | None:
     return allowed(args.allow, [_parsed(uri) for uri in args.listen])
 
 
-def _origins(args: argparse.Namespace) -> list[str] | None:
-    origins: list[str] | None = args.allow_origin
-    if origins is not None and not _any_websocket(args.listen):
-        raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
-    return origins
+def _web_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `serve` that only WebSocket has a use for."""
+    given = {"--allow-origin": args.allow_origin, "--health-path": args.health_path}
+    if not _any_websocket(args.listen):
+        for option, value in given.items():
+            if value is not None:
+                raise Failure(f"{option} works only with ws:// and wss:// addresses", USAGE)
+    return {"allowed_origins": args.allow_origin, "health_path": args.health_path}
 
 
 def _lease(args: argparse.Namespace) -> LeaseOptions | None:

@@ -27,7 +27,8 @@ from ..transports.byte_stream import ByteStreamTransport
 from ..transports.origins import normal_origins
 from ..transports.over_stream import transport_over
 from ..transports.websocket_handshake import (
-    accept_websocket,
+    Endpoint,
+    Handshake,
     refuse_websocket,
     request_websocket,
 )
@@ -106,7 +107,11 @@ async def dial_rsio(
         if ssl_context is None:
             ssl_context = ssl.create_default_context()
         ssl_context.set_alpn_protocols([ALPN])
-    shake_hands = partial(_over, uri=uri, shake_hands=partial(request_websocket, uri=uri))
+    shake_hands = partial(
+        _over,
+        uri=uri,
+        shake_hands=lambda connected: request_websocket(connected.stream, uri),
+    )
     return await dial(
         uri, shake_hands, ssl_context=ssl_context, handshake_timeout=handshake_timeout
     )
@@ -121,6 +126,7 @@ def arrivals_of(
     counts: ConnectionCounts,
     allowed_origins: Collection[str] | None,
     allow: Allowed | None,
+    health_path: str | None,
 ) -> Arrivals[FrameTransport]:
     """Return how connections that arrive at an address are handled.
 
@@ -130,37 +136,36 @@ def arrivals_of(
         ssl_context: The certificate; clients of ``rsios`` may ask for the protocol ``rsio/0``.
         timeout: How long handshakes may take, in seconds.
         counts: Counts the open connections.
-        allowed_origins: WebSocket: the web pages that may connect; ``None`` lets all in.
+        allowed_origins: WebSocket: the web pages that may connect, as for `rsocket_trio.serve`.
+        health_path: WebSocket: a path for health checks.
         allow: Whom to let in; ``None`` lets all in.
     """
     if uri.is_encrypted and not uri.is_websocket and ssl_context is not None:
         # Both, as one context may serve WebSockets too.
         ssl_context.set_alpn_protocols([ALPN, "http/1.1"])
-    accept = partial(
-        accept_websocket, path=uri.path, allowed_origins=normal_origins(allowed_origins)
+    endpoint = Endpoint(
+        path=uri.path, allowed_origins=normal_origins(allowed_origins), health_path=health_path
     )
     return Arrivals(
-        shake_hands=partial(_over, uri=uri, shake_hands=accept),
+        shake_hands=partial(_over, uri=uri, shake_hands=endpoint.accept),
         handle=handle,
         ssl_context=ssl_context,
         handshake_timeout=timeout,
         counts=counts,
         has_handshake=uri.is_websocket,
         allow=allow,
-        refuse=_refuse if uri.is_websocket else None,
+        refuse=refuse_websocket if uri.is_websocket else None,
+        drains=uri.is_websocket and health_path is not None,
     )
 
 
 async def _over(
-    stream: ByteStream, uri: Uri, shake_hands: Callable[[trio.abc.Stream], Awaitable[object]]
+    stream: ByteStream, uri: Uri, shake_hands: Callable[[ByteStream], Awaitable[Handshake]]
 ) -> FrameTransport:
     """Begin WebSocket if the address asks for it, and make the transport."""
     if uri.is_websocket:
         return await transport_over(
-            stream,
-            uri,
-            shake_hands=shake_hands,  # type: ignore[arg-type]  # both halves give a Handshake
-            max_frame_size=MAX_MESSAGE_SIZE,
+            stream, uri, shake_hands=shake_hands, max_frame_size=MAX_MESSAGE_SIZE
         )
     if uri.is_encrypted and isinstance(stream.stream, TLSStream):
         _check_alpn(stream.stream)
@@ -176,8 +181,3 @@ def _check_alpn(stream: TLSStream) -> None:
     chosen = stream.ssl_object.selected_alpn_protocol()
     if chosen not in {None, ALPN}:
         raise ConnectFailed(f"the peer speaks {chosen!r} here, not {ALPN!r}")
-
-
-async def _refuse(stream: trio.abc.Stream) -> None:
-    """Answer a client past the limit with HTTP 503."""
-    await refuse_websocket(stream, 503, "Too many connections")

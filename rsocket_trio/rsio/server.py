@@ -22,6 +22,7 @@ from ..sockets.serving import RunningServer, Serving
 from ..sockets.tls import check_context
 from ..transports.base import FrameTransport
 from ..transports.origins import normal_origins
+from ..transports.websocket_handshake import check_health_path
 from ..uri import Uri
 from .addresses import rsio_uri
 from .carrier import OpenTransport, arrivals_of, as_transport
@@ -165,6 +166,7 @@ async def serve(
     max_connections: int | None = None,
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
+    health_path: str | None = None,
     data_mime_type: str | None = None,
     task_status: trio.TaskStatus[RsioServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -190,10 +192,11 @@ async def serve(
         max_connections: The connections that may be open at once over all addresses. One more is
             closed at once, on WebSocket with HTTP 503. By default only the system limits them.
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``.
-            By default all pages may connect.
+            By default only pages of the server's own host may, as for `rsocket_trio.serve`.
         allow: Whom to let in: an `Allow` with users or groups of this machine, for Unix sockets;
             or a function of the `TransportInfo` that returns a bool, and may be async. Others are
             disconnected at once, before anything of the protocol is read. By default all.
+        health_path: WebSocket: a path for health checks, as for `rsocket_trio.serve`.
         data_mime_type: For a Router: the MIME type of its results; JSON by default.
         task_status: Gets the `RsioServer` when every address accepts connections.
 
@@ -214,16 +217,25 @@ async def serve(
     parsed = [rsio_uri(uri) for uri in uris]
     check_context(ssl_context, parsed)
     check_allowed(allow)
-    if normal_origins(allowed_origins) is not None and not any(e.is_websocket for e in parsed):
-        raise ValueError(
-            "allowed_origins is given, but no address is rsio+ws:// or rsio+wss://: add one, or "
-            "leave allowed_origins out"
-        )
+    normal_origins(allowed_origins)
+    check_health_path(health_path)
+    if not any(uri.is_websocket for uri in parsed):
+        for name, value in {"allowed_origins": allowed_origins, "health_path": health_path}.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is given, but no address is rsio+ws:// or rsio+wss://: add one, or "
+                    f"leave {name} out"
+                )
     serving = Serving()
     server = make(RsioServer, serving, registry)
     counts = counts_of(max_connections)
     listeners = [
-        (uri, _listener(uri, registry, config, ssl_context, counts, allowed_origins, allow))
+        (
+            uri,
+            _listener(
+                uri, registry, config, ssl_context, counts, allowed_origins, allow, health_path
+            ),
+        )
         for uri in parsed
     ]
     await serving.run(listeners, lambda: task_status.started(server))
@@ -237,6 +249,7 @@ def _listener(
     counts: ConnectionCounts,
     allowed_origins: Collection[str] | None,
     allow: Allowed | None,
+    health_path: str | None,
 ) -> Callable[..., Awaitable[None]]:
     arrivals = arrivals_of(
         uri,
@@ -246,6 +259,7 @@ def _listener(
         counts=counts,
         allowed_origins=allowed_origins,
         allow=allow,
+        health_path=health_path,
     )
     return partial(listen_for, arrivals)
 

@@ -75,7 +75,10 @@ async def dial(
             await half_close(stream)  # TLS and HTTP may have told the server why.
         finally:
             await trio.aclose_forcefully(stream)
-        raise ConnectFailed(f"cannot connect to {shown(uri)}: {describe_failure(error)}") from error
+        failed = ConnectFailed(f"cannot connect to {shown(uri)}: {describe_failure(error)}")
+        if isinstance(error, ConnectFailed):
+            failed.status, failed.headers, failed.body = error.status, error.headers, error.body
+        raise failed from error
     except BaseException:  # also when cancelled: do not leave the socket open
         await trio.aclose_forcefully(stream)
         raise

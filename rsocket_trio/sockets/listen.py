@@ -30,9 +30,21 @@ from .tls_stream import TLSStream
 from .unix import listen_unix
 from .vsock import bound_vsock_uri, listen_vsock
 
-__all__ = ["Arrivals", "listen_for"]
+__all__ = ["Arrivals", "NoHandshake", "listen_for"]
 
 T = TypeVar("T", bound=trio.abc.AsyncResource)
+
+
+class NoHandshake(Exception):
+    """A client asked for something else than a connection, and was answered: no warning.
+
+    Attributes:
+        expected: Whether such clients come all the time, such as health checks.
+    """
+
+    def __init__(self, text: str, *, expected: bool) -> None:
+        super().__init__(text)
+        self.expected = expected
 
 
 @attrs.frozen(kw_only=True)
@@ -49,8 +61,9 @@ class Arrivals(Generic[T]):
         has_handshake: Whether ``shake_hands`` waits for the client. A client that leaves before it
             has sent anything is then not worth a warning.
         allow: Asked whether the peer may connect, before ``shake_hands``; ``None`` lets all in.
-        refuse: Answers a connection past the limit, before it is closed; ``None`` closes it at
-            once.
+        refuse: Answers a connection that is not served, before it is closed, with a reason;
+            ``None`` closes it at once.
+        drains: Whether connections are refused, and not left waiting, while the server stops.
     """
 
     shake_hands: Callable[[ByteStream], Awaitable[T]]
@@ -60,7 +73,8 @@ class Arrivals(Generic[T]):
     counts: ConnectionCounts
     has_handshake: bool = False
     allow: Allowed | None = None
-    refuse: Callable[[trio.abc.Stream], Awaitable[None]] | None = None
+    refuse: Callable[[trio.abc.Stream, str], Awaitable[None]] | None = None
+    drains: bool = False
 
 
 async def listen_for(
@@ -68,6 +82,7 @@ async def listen_for(
     uri: Uri,
     *,
     handler_nursery: trio.Nursery | None = None,
+    drain_nursery: trio.Nursery | None = None,
     task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen at an address, and handle every connection in a task of its own.
@@ -78,6 +93,8 @@ async def listen_for(
         arrivals: What to do with the connections.
         uri: Where to listen; port 0 is any free port. A host name may have several addresses.
         handler_nursery: The nursery for connections, if they should outlive the listening.
+        drain_nursery: Where connections are refused once the listening has been cancelled, if they
+            are to be; until it is cancelled too.
         task_status: Gets the addresses with their real ports, when they accept connections.
 
     Raises:
@@ -95,12 +112,23 @@ async def listen_for(
         bound, listeners = await _listen(uri)
         if not uri.port:
             handler.listener = bound[0]
+        late = [_again(each) for each in listeners] if arrivals.drains else []
         task_status.started(bound)
         patient = [PatientListener(listener, uri) for listener in listeners]
-        await trio.serve_listeners(handler.serve, patient, handler_nursery=handler_nursery)
+        try:
+            await trio.serve_listeners(handler.serve, patient, handler_nursery=handler_nursery)
+        finally:
+            if drain_nursery is not None and late:
+                drain_nursery.start_soon(trio.serve_listeners, handler.refuse_late, late)
     finally:
         handler.stop()
         logger.settle(all_of_it=True)
+
+
+def _again(listener: trio.abc.Listener[trio.SocketStream]) -> trio.SocketListener:
+    """Return a second listener with the same queue, which is open when the first is closed."""
+    assert isinstance(listener, trio.SocketListener)  # of TCP
+    return trio.SocketListener(listener.socket.dup())
 
 
 async def _listen(uri: Uri) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.SocketStream]]]:
@@ -164,7 +192,11 @@ class _ConnectionHandler(Generic[T]):
         counts = self.arrivals.counts
         try:
             if counts.full:
-                await self._refuse_connection(stream)
+                logger.warning(
+                    "%s: closed a connection, as max_connections are open", shown(self.uri)
+                )
+                with self._handshake():
+                    await self._refuse(stream, "Too many connections")
                 return
             with counts.count_open():
                 ready = await self._shake_hands(stream, name)
@@ -204,6 +236,11 @@ class _ConnectionHandler(Generic[T]):
                 if arrivals.allow is not None:
                     await admit(arrivals.allow, ready.info)
                 return await arrivals.shake_hands(ready)
+            except NoHandshake as error:
+                log = logger.debug if error.expected else logger.info
+                log("%s: %s: %s", shown(self.uri), name, error)
+                await half_close(stream)
+                return None
             except NotAllowed as error:
                 logger.warning("%s: closed a connection: %s", shown(self.uri), error)
                 return None
@@ -219,19 +256,26 @@ class _ConnectionHandler(Generic[T]):
         assert self.arrivals.ssl_context is not None  # `listen_for` checks it
         return await start_tls_server(stream, self.arrivals.ssl_context)
 
-    async def _refuse_connection(self, stream: trio.SocketStream) -> None:
-        """Close a connection past the limit; some wires answer it."""
-        logger.warning("%s: closed a connection, as max_connections are open", shown(self.uri))
+    async def refuse_late(self, stream: trio.SocketStream) -> None:
+        """Answer a client that comes while the server stops. It raises no errors."""
+        try:
+            with trio.move_on_after(self.arrivals.handshake_timeout):
+                await self._refuse(stream, "The server is being stopped")
+        except Exception:  # the other connections go on
+            logger.exception("%s: refusing a connection crashed", shown(self.uri))
+
+    async def _refuse(self, stream: trio.SocketStream, why: str) -> None:
+        """Answer a connection that is not served, on the wires that can."""
         arrivals = self.arrivals
         if arrivals.refuse is None or arrivals.counts.full_of_refused:
             return
-        with arrivals.counts.count_refused(), self._handshake():
+        with arrivals.counts.count_refused():
             try:
                 carrier: trio.abc.Stream = stream
                 if self.uri.is_encrypted:
                     carrier = await self._start_tls(stream)
-                await arrivals.refuse(carrier)
-            except (ConnectFailed, trio.BrokenResourceError, OSError):
+                await arrivals.refuse(carrier, why)
+            except (ConnectFailed, NoHandshake, trio.BrokenResourceError, OSError):
                 # ConnectFailed: the client was answered. Otherwise it is gone, or TLS told it why.
                 await half_close(stream)
 

@@ -11,7 +11,13 @@ import trio
 
 from ..uri import VSOCK_ANY, join_host_port
 
-__all__ = ["PeerCredentials", "facts_about", "peer_credentials", "socket_addresses"]
+__all__ = [
+    "PeerCredentials",
+    "facts_about",
+    "host_and_port",
+    "peer_credentials",
+    "socket_addresses",
+]
 
 _CREDENTIALS: Final = Struct("=iII")
 _UNKNOWN: Final = 2**32 - 1
@@ -64,6 +70,19 @@ def socket_addresses(stream: trio.SocketStream) -> tuple[str, str]:
         return "", ""
 
 
+def host_and_port(name: tuple[Any, ...]) -> tuple[str, int]:
+    """Return what an address of TCP names; the zone of IPv6 too, as the host is nothing without."""
+    host: str = name[0]
+    port: int = name[1]
+    scope = name[3] if len(name) > 3 else 0
+    if not scope or "%" in host:
+        return host, port
+    try:
+        return f"{host}%{socket.if_indextoname(scope)}", port
+    except OSError:  # the interface is gone
+        return f"{host}%{scope}", port
+
+
 def facts_about(stream: trio.SocketStream) -> dict[str, object]:
     """Return ``peer_credentials`` of a Unix socket, ``peer_cid`` of vsock; of others nothing."""
     family = stream.socket.family
@@ -82,6 +101,6 @@ def _text(family: int, name: Any) -> str:
         cid, port = name
         return f"{'any' if cid == VSOCK_ANY else cid}:{port}"
     if isinstance(name, tuple):
-        return join_host_port(*name[:2])
+        return join_host_port(*host_and_port(name))
     text = os.fsdecode(name)
     return "@" + text[1:] if text.startswith("\0") else text

@@ -51,31 +51,32 @@ class Serving:
         refused: OSError | ValueError | None = None
         try:
             with self._everything:
-                async with trio.open_nursery() as connections:
-                    with self._accepting:
-                        async with trio.open_nursery() as nursery:
-                            try:
-                                for uri, listen in listeners:
-                                    await self._begin(nursery, uri, listen, connections)
-                            except (OSError, ValueError) as error:
-                                # Raised below: out of a nursery it would be in an exception group.
-                                refused = error
-                                reason = "an address cannot be listened on"
-                                self._everything.cancel(reason=reason)
-                            else:
-                                started()
+                async with trio.open_nursery() as drain:
+                    async with trio.open_nursery() as connections:
+                        with self._accepting:
+                            async with trio.open_nursery() as nursery:
+                                try:
+                                    for uri, listen in listeners:
+                                        begun = partial(
+                                            listen, handler_nursery=connections, drain_nursery=drain
+                                        )
+                                        await self._begin(nursery, uri, begun)
+                                except (OSError, ValueError) as error:
+                                    # Raised below: a nursery would put it into an exception group.
+                                    refused = error
+                                    reason = "an address cannot be listened on"
+                                    self._everything.cancel(reason=reason)
+                                else:
+                                    started()
+                    drain.cancel_scope.cancel(reason="all connections have ended")
         finally:
             self._stopped.set()
         if refused is not None:
             raise refused
 
-    async def _begin(
-        self, nursery: trio.Nursery, uri: Uri, listen: Listen, connections: trio.Nursery
-    ) -> None:
+    async def _begin(self, nursery: trio.Nursery, uri: Uri, listen: Listen) -> None:
         try:
-            bound: list[Uri] = await nursery.start(
-                partial(listen, uri, handler_nursery=connections)
-            )
+            bound: list[Uri] = await nursery.start(listen, uri)
         except OSError as error:
             reason = error.strerror or str(error)
             raise type(error)(error.errno, f"cannot listen on {shown(uri)}: {reason}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import trio
 
 from ..uri import Uri
+from .peer import host_and_port
 
 __all__ = ["bound_uri", "connect_tcp", "listen_tcp"]
 
@@ -37,5 +38,5 @@ async def listen_tcp(uri: Uri) -> list[trio.SocketListener]:
 
 def bound_uri(uri: Uri, listener: trio.SocketListener) -> Uri:
     """Return ``uri`` with the real address and port of the listener."""
-    host, port = listener.socket.getsockname()[:2]
+    host, port = host_and_port(listener.socket.getsockname())
     return Uri(scheme=uri.scheme, host=host, port=port, path=uri.path)

@@ -73,7 +73,7 @@ async def open_transport(
     make = partial(
         transport_over,
         uri=uri,
-        shake_hands=partial(request_websocket, uri=uri, headers=headers),
+        shake_hands=lambda connected: request_websocket(connected.stream, uri, headers),
         max_frame_size=max_frame_size,
     )
     transport = await dial(uri, make, ssl_context=ssl_context, handshake_timeout=handshake_timeout)

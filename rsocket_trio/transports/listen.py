@@ -17,7 +17,7 @@ from ..uri import Uri, as_uri
 from .base import FrameTransport
 from .origins import normal_origins
 from .over_stream import transport_over
-from .websocket_handshake import accept_websocket, refuse_websocket
+from .websocket_handshake import Endpoint, check_health_path, refuse_websocket
 
 __all__ = ["accept_transports"]
 
@@ -32,7 +32,9 @@ async def accept_transports(
     max_connections: int | ConnectionLimit | None = None,
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
+    health_path: str | None = None,
     handler_nursery: trio.Nursery | None = None,
+    drain_nursery: trio.Nursery | None = None,
     task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen at an address and run ``handle(transport)`` for every connection.
@@ -51,17 +53,21 @@ async def accept_transports(
             on WebSocket with HTTP 503. Or a `ConnectionLimit` that several listeners share. By
             default only the system limits them.
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``;
-            others are answered with HTTP 403. By default all may. Clients that are not browsers
-            send no ``Origin``, and are let in.
+            others are answered with HTTP 403. By default only those of the server's own host may;
+            ``["*"]`` lets all in. Clients that are not browsers send no ``Origin``, and are let in.
         allow: Whom to let in, asked before the handshake of WebSocket: an
             `rsocket_trio.sockets.allowed.Allow`, or a function of the `TransportInfo`. By default
             all.
+        health_path: WebSocket: a path that is answered with HTTP 200, for health checks, and with
+            503 while ``drain_nursery`` goes on behind the listening.
         handler_nursery: The nursery for connections, if they should outlive the listening.
+        drain_nursery: See `rsocket_trio.sockets.listen.listen_for`.
         task_status: Gets the addresses with their real ports, when they accept connections.
 
     Raises:
-        TypeError: ``uri``, ``max_connections`` or ``allowed_origins`` is of a wrong type.
-        ValueError: The address or an origin is not valid, or ``ssl_context`` is missing.
+        TypeError: ``uri``, ``max_connections``, ``allowed_origins`` or ``health_path`` is of a
+            wrong type.
+        ValueError: The address, an origin or the path is not valid, or ``ssl_context`` is missing.
         OSError: The address cannot be listened on.
 
     Checkpoint: always.
@@ -69,12 +75,13 @@ async def accept_transports(
     """
     uri = as_uri(uri)
     check_context(ssl_context)
-    accept = partial(
-        accept_websocket, path=uri.path, allowed_origins=normal_origins(allowed_origins)
+    check_health_path(health_path)
+    endpoint = Endpoint(
+        path=uri.path, allowed_origins=normal_origins(allowed_origins), health_path=health_path
     )
     arrivals = Arrivals(
         shake_hands=partial(
-            transport_over, uri=uri, shake_hands=accept, max_frame_size=max_frame_size
+            transport_over, uri=uri, shake_hands=endpoint.accept, max_frame_size=max_frame_size
         ),
         handle=handle,
         ssl_context=ssl_context,
@@ -82,11 +89,13 @@ async def accept_transports(
         counts=counts_of(max_connections),
         has_handshake=uri.is_websocket,
         allow=allow,
-        refuse=_refuse if uri.is_websocket else None,
+        refuse=refuse_websocket if uri.is_websocket else None,
+        drains=uri.is_websocket and health_path is not None,
     )
-    await listen_for(arrivals, uri, handler_nursery=handler_nursery, task_status=task_status)
-
-
-async def _refuse(stream: trio.abc.Stream) -> None:
-    """Answer a client past the limit with HTTP 503."""
-    await refuse_websocket(stream, 503, "Too many connections")
+    await listen_for(
+        arrivals,
+        uri,
+        handler_nursery=handler_nursery,
+        drain_nursery=drain_nursery,
+        task_status=task_status,
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import attrs
-import trio
 
 from ..sockets.byte_stream import ByteStream
 from ..uri import Uri
@@ -24,7 +23,7 @@ async def transport_over(
     connected: ByteStream,
     uri: Uri,
     *,
-    shake_hands: Callable[[trio.abc.Stream], Awaitable[Handshake]],
+    shake_hands: Callable[[ByteStream], Awaitable[Handshake]],
     max_frame_size: int,
 ) -> FrameTransport:
     """Begin WebSocket if the address asks for it, and make the transport.
@@ -46,7 +45,7 @@ async def transport_over(
     if not uri.is_websocket:
         return ByteStreamTransport(carrier, info=info, max_frame_size=max_frame_size)
     try:
-        handshake = await shake_hands(carrier)
+        handshake = await shake_hands(connected)
     except BaseException:  # also when cancelled: the caller closes the socket, not ``carrier``
         connected.detach()
         raise

@@ -1,33 +1,41 @@
 """The opening handshake of WebSocket, client and server side, over any byte stream.
 
-RFC 6455, section 4. wsproto and h11 check the peer's request or response. This module reads it,
-within a limit, and answers with an HTTP error if it is refused. The caller sets timeouts.
+RFC 6455, section 4. h11 reads the peer's request or response, within a limit; this module checks
+it, and answers with an HTTP error if it is refused. The caller sets timeouts.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
-from collections.abc import Container, Sequence
+import secrets
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Final, NoReturn
+from urllib.parse import urlsplit
 
 import attrs
+import h11
 import trio
-from wsproto import ConnectionType, WSConnection
-from wsproto.connection import Connection
-from wsproto.events import AcceptConnection, RejectConnection, Request
-from wsproto.utilities import RemoteProtocolError
+from wsproto.connection import Connection, ConnectionType
 
 from ..errors import ConnectFailed
 from ..escapes import names_only
-from ..uri import Uri, without_query
-from .origins import normal_origin
+from ..sockets.byte_stream import ByteStream
+from ..sockets.listen import NoHandshake
+from ..uri import Uri, default_port, join_host_port, without_query
+from .origins import Allowed, may_connect
 
 __all__ = [
+    "MAX_BODY_SIZE",
     "MAX_HEAD_LINES",
     "MAX_HEAD_SIZE",
+    "MAX_INTERIM_RESPONSES",
+    "Endpoint",
     "Handshake",
     "accept_websocket",
+    "check_health_path",
     "refuse_websocket",
     "request_websocket",
 ]
@@ -39,12 +47,24 @@ MAX_HEAD_LINES: Final = 128
 """The most lines of a request or response. Each line takes h11 some microseconds, even a short one:
 four thousand lines would block the loop for 20 ms. Browsers send about fifteen."""
 
+MAX_INTERIM_RESPONSES: Final = 16
+"""The most responses such as 103 (Early Hints) before the server's answer."""
+
+MAX_BODY_SIZE: Final = 16 * 2**10
+"""The most bytes of a refusal that a client keeps for `ConnectFailed.body`."""
+
 SUBPROTOCOLS: Final = ("rsocket",)
 """The subprotocols that a server accepts if a client proposes them. Most clients propose none."""
 
 _MAX_SHOWN: Final = 100
 """The most characters of a client's ``Origin`` that we repeat to it and to the log."""
 
+_ORIGIN_REMEDY: Final = " (allowed_origins= or --allow-origin lets them in)"
+
+_BODY_TIME: Final = 1.0
+"""How long a client waits for the text of a refusal, in seconds."""
+
+_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -52,6 +72,29 @@ _OWN_HEADERS: Final = frozenset({
     "connection", "upgrade", "content-length", "transfer-encoding",
     "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions",
 })  # fmt: skip
+
+
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """What a server has at an address.
+
+    Attributes:
+        path: The path of the WebSocket; other paths are answered with 404. Any query is allowed.
+        allowed_origins: The web pages that may connect, made by `normal_origins`.
+        health_path: A path that is answered with 200, for health checks.
+    """
+
+    path: str
+    allowed_origins: Allowed = None
+    health_path: str | None = None
+
+    async def accept(self, connected: ByteStream) -> Handshake:
+        """Call `accept_websocket` for a connection.
+
+        Checkpoint: always.
+        If cancelled: you can only close the stream then.
+        """
+        return await accept_websocket(connected.stream, self, local=connected.info.local)
 
 
 @attrs.frozen(kw_only=True)
@@ -69,6 +112,21 @@ class Handshake:
     path: str = attrs.field(repr=without_query)
     headers: tuple[tuple[str, str], ...] = attrs.field(repr=names_only)
     trailing_data: bytes = b""
+
+
+def check_health_path(path: object) -> None:
+    """Check the path for health checks.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is no path, or has a query.
+    """
+    if path is None:
+        return
+    if not isinstance(path, str):
+        raise TypeError(f"health_path must be a str, not {type(path).__name__}")
+    if not re.fullmatch(r"/[!-~]*", path) or "?" in path or "#" in path:
+        raise ValueError(f"{path!r} is no path for health checks: one looks like '/healthz'")
 
 
 async def request_websocket(
@@ -91,94 +149,278 @@ async def request_websocket(
     If cancelled: you can only close the stream then.
     """
     extra, host, subprotocols = _sort_headers(headers)
-    host = host or (
-        uri.authority if uri.port not in {80, 443} else uri.authority.rpartition(":")[0]
-    )
-    websocket = WSConnection(ConnectionType.CLIENT)
-    request = Request(
-        host=host, target=uri.path or "/", subprotocols=subprotocols, extra_headers=extra
-    )
-    await stream.send_all(websocket.send(request))
-    head, trailing_data = await _read_head(stream)
-    try:
-        websocket.receive_data(head)
-    except (RemoteProtocolError, ValueError) as error:
-        # ValueError: wsproto decodes some header values as ASCII.
-        raise ConnectFailed(f"the WebSocket handshake failed: {error}") from error
-    for event in websocket.events():
-        if isinstance(event, RejectConnection):
-            raise ConnectFailed(
-                f"the server refused the WebSocket handshake: HTTP {_status(event.status_code)}"
-            )
-    # Each whole answer accepts or refuses the handshake, or is malformed.
-    assert websocket.connection is not None
+    key = base64.b64encode(secrets.token_bytes(16))
+    fields = [
+        (b"Host", _encoded_host(host or _host_of(uri))),
+        (b"Upgrade", b"websocket"),
+        (b"Connection", b"Upgrade"),
+        (b"Sec-WebSocket-Key", key),
+        (b"Sec-WebSocket-Version", b"13"),
+    ]
+    if subprotocols:
+        fields.append((b"Sec-WebSocket-Protocol", ", ".join(subprotocols).encode("ascii")))
+    target = uri.path or "/"
+    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_SIZE)
+    request = h11.Request(method="GET", target=target, headers=[*fields, *extra])
+    await stream.send_all(http.send(request) or b"")
+    data = b""
+    for _ in range(MAX_INTERIM_RESPONSES):
+        head, data = await _read_head(stream, data)
+        try:
+            http.receive_data(head)
+            response = http.next_event()
+        except h11.RemoteProtocolError as error:
+            raise ConnectFailed("the WebSocket handshake failed: Bad HTTP message") from error
+        if isinstance(response, h11.InformationalResponse):
+            if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+                _check_answer(response, key, subprotocols)
+                break
+        elif isinstance(response, h11.Response):
+            await _raise_refused(stream, http, response, data)
+        else:
+            raise ConnectFailed("the WebSocket handshake failed: Bad HTTP message")
+    else:
+        raise ConnectFailed(
+            f"the WebSocket handshake failed: {MAX_INTERIM_RESPONSES} responses, and no answer"
+        )
     return Handshake(
-        connection=websocket.connection,
-        path=request.target,
+        connection=Connection(ConnectionType.CLIENT),
+        path=target,
         headers=tuple((name.lower(), value) for name, value in headers),
-        trailing_data=trailing_data,
+        trailing_data=data,
+    )
+
+
+def _host_of(uri: Uri) -> str:
+    """Return the ``Host`` of an address (RFC 9110, 7.2), whose zone is nobody else's business."""
+    host = uri.host.partition("%")[0]
+    if uri.port == default_port(uri):
+        return f"[{host}]" if ":" in host else host
+    return join_host_port(host, uri.port)
+
+
+def _encoded_host(host: str) -> bytes:
+    try:
+        return host.encode("ascii")
+    except UnicodeEncodeError:
+        return host.encode("idna")
+
+
+def _check_answer(
+    response: h11.InformationalResponse, key: bytes, subprotocols: Sequence[str]
+) -> None:
+    """Check an answer 101 (section 4.1)."""
+    fields = _Fields(response.headers)
+    chosen = fields.all("sec-websocket-protocol")
+    why = None
+    if "websocket" not in fields.tokens("upgrade") or "upgrade" not in fields.tokens("connection"):
+        why = "the answer 101 does not switch to a WebSocket"
+    elif fields.all("sec-websocket-accept") != [_accept_token(key)]:
+        why = "a wrong accept token"
+    elif fields.all("sec-websocket-extensions"):
+        why = "an extension that was not offered"
+    elif chosen and (len(chosen) > 1 or chosen[0] not in subprotocols):
+        why = "a subprotocol that was not offered"
+    if why is not None:
+        raise ConnectFailed(f"the WebSocket handshake failed: {why}")
+
+
+async def _raise_refused(
+    stream: trio.abc.Stream, http: h11.Connection, response: h11.Response, data: bytes
+) -> NoReturn:
+    """Read the body of a refusal as far as it comes soon, and raise."""
+    body = bytearray()
+    with trio.move_on_after(_BODY_TIME):
+        try:
+            http.receive_data(data)
+            while len(body) < MAX_BODY_SIZE:
+                event = http.next_event()
+                if event is h11.NEED_DATA:
+                    http.receive_data(bytes(await stream.receive_some(MAX_BODY_SIZE)))
+                elif isinstance(event, h11.Data):
+                    body += event.data
+                else:
+                    break
+        except (h11.RemoteProtocolError, trio.BrokenResourceError):
+            pass  # What has come is kept.
+    raise ConnectFailed(
+        f"the server refused the WebSocket handshake: HTTP {_status(response.status_code)}",
+        status=response.status_code,
+        headers=tuple(_Fields(response.headers).pairs),
+        body=bytes(body[:MAX_BODY_SIZE]),
     )
 
 
 async def accept_websocket(
-    stream: trio.abc.Stream, path: str, *, allowed_origins: Container[str] | None = None
+    stream: trio.abc.Stream, endpoint: Endpoint, *, local: str = ""
 ) -> Handshake:
     """Answer a client that asks for a WebSocket.
 
     Args:
         stream: The connected stream. It is left open on failure.
-        path: The path of this endpoint; other paths are answered with 404. Any query is allowed.
-        allowed_origins: The web pages that may connect, made by `normal_origins`; others are
-            answered with 403. ``None`` allows all.
+        endpoint: What there is at this address.
+        local: Our own address, ``host:port``, as far as it is known.
 
     Raises:
         ConnectFailed: The request was refused with an HTTP error.
+        NoHandshake: It was no request for a WebSocket, and was answered.
         trio.BrokenResourceError: The connection broke.
 
     Checkpoint: always.
     If cancelled: you can only close the stream then.
     """
-    head, trailing_data = await _read_head(stream, refuse_long=True)
-    websocket = WSConnection(ConnectionType.SERVER)
+    head, early = await _read_head(stream, refuse_long=True)
     try:
-        websocket.receive_data(head)
-    except RemoteProtocolError as error:
-        hint = error.event_hint
-        status = hint.status_code if isinstance(hint, RejectConnection) else 400
-        return await _refuse(stream, status, str(error))
-    except ValueError:
-        # wsproto decodes some header values as ASCII or IDNA.
-        return await _refuse(stream, 400, "A header is not ASCII")
-    request = next((event for event in websocket.events() if isinstance(event, Request)), None)
-    if request is None:
-        return await _refuse(stream, 400, "Not a request")
-    if trailing_data:
-        # Section 4.1: the client waits for the answer before it sends more.
-        return await _refuse(stream, 400, "Data before the handshake was answered")
-    if request.target.partition("?")[0] != path.partition("?")[0]:
-        return await _refuse(stream, 404, "There is no WebSocket at this path")
-    if allowed_origins is not None:
-        for origin in _values(request, b"origin"):
-            if not _is_allowed(origin, allowed_origins):
-                shown = ascii(origin[:_MAX_SHOWN])
-                return await _refuse(stream, 403, f"Pages of {shown} may not connect here")
-    subprotocol = next((name for name in SUBPROTOCOLS if name in request.subprotocols), None)
-    answer = websocket.send(AcceptConnection(subprotocol=subprotocol))
-    await stream.send_all(answer)
-    assert websocket.connection is not None  # Accepted just now.
+        request = _checked(head, early, endpoint, local)
+    except _Refusal as refusal:
+        await _answer(stream, refusal)
+    fields = request.fields
+    answer = [
+        "HTTP/1.1 101 Switching Protocols",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Accept: {_accept_token(request.key)}",
+    ]
+    proposed = fields.split("sec-websocket-protocol")
+    subprotocol = next((name for name in SUBPROTOCOLS if name in proposed), None)
+    if subprotocol is not None:
+        answer.append(f"Sec-WebSocket-Protocol: {subprotocol}")
+    await stream.send_all("\r\n".join([*answer, "", ""]).encode("ascii"))
     headers = [("host", request.host)]
-    headers += [(n.decode("ascii"), v.decode("latin-1")) for n, v in request.extra_headers]
-    if request.subprotocols:
-        headers.append(("sec-websocket-protocol", ", ".join(request.subprotocols)))
-    return Handshake(connection=websocket.connection, path=request.target, headers=tuple(headers))
+    headers += [pair for pair in fields.pairs if pair[0] != "host"]
+    return Handshake(
+        connection=Connection(ConnectionType.SERVER), path=request.target, headers=tuple(headers)
+    )
 
 
-async def refuse_websocket(stream: trio.abc.Stream, status: int, why: str) -> NoReturn:
-    """Answer any request with an HTTP error.
+class _Fields:
+    """The headers of a message: names in lower case."""
+
+    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self.pairs = [(name.decode("ascii"), value.decode("latin-1")) for name, value in headers]
+
+    def all(self, name: str) -> list[str]:
+        return [value for each, value in self.pairs if each == name]
+
+    def split(self, name: str) -> list[str]:
+        return [part.strip() for value in self.all(name) for part in value.split(",")]
+
+    def tokens(self, name: str) -> list[str]:
+        return [part.lower() for part in self.split(name)]
+
+
+@attrs.frozen
+class _Request:
+    """A request for a WebSocket that is in order.
+
+    Attributes:
+        target: The path, with its query.
+        host: Which host was asked for; with the port, unless that is the default.
+    """
+
+    target: str
+    host: str
+    key: bytes
+    fields: _Fields
+
+
+@attrs.frozen
+class _Refusal(Exception):
+    """An answer other than 101.
+
+    Attributes:
+        why: A sentence without its full stop.
+        remedy: What the server's log says besides.
+        plain: Whether no WebSocket was asked for.
+        checked: Whether it is the answer to a health check.
+        method: That of the request.
+    """
+
+    status: int
+    why: str
+    remedy: str = ""
+    plain: bool = False
+    checked: bool = False
+    method: bytes = b"GET"
+
+
+def _checked(head: bytes, early: bytes, endpoint: Endpoint, local: str) -> _Request:
+    """Check a request (RFC 6455, section 4.2.1).
+
+    Raises:
+        _Refusal: What the client is to be answered.
+    """
+    http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_SIZE)
+    try:
+        http.receive_data(head)
+        event = http.next_event()
+    except h11.RemoteProtocolError:
+        raise _Refusal(400, "Bad HTTP message") from None
+    if not isinstance(event, h11.Request):
+        raise _Refusal(400, "Not a request")
+    fields = _Fields(event.headers)
+    target, host = _where(event.target.decode("ascii"), next(iter(fields.all("host")), ""))
+    path = target.partition("?")[0]
+    asks = "websocket" in fields.tokens("upgrade")
+    if not asks and event.method in {b"GET", b"HEAD"}:
+        if path == endpoint.health_path:
+            raise _Refusal(200, "OK", plain=True, checked=True, method=event.method)
+        if path == endpoint.path.partition("?")[0]:
+            why = "This is no page: ask for a WebSocket, with 'Upgrade: websocket'"
+            raise _Refusal(426, why, plain=True, method=event.method)
+    if path != endpoint.path.partition("?")[0]:
+        why = "There is no WebSocket at this path"
+        raise _Refusal(404, why, plain=not asks, method=event.method)
+    if event.method != b"GET":
+        raise _Refusal(400, "The method must be GET", method=event.method)
+    if event.http_version != b"1.1":
+        raise _Refusal(400, "A WebSocket needs HTTP/1.1")
+    if fields.all("transfer-encoding") or fields.all("content-length") not in ([], ["0"]):
+        # Its octets would be taken for frames.
+        raise _Refusal(400, "A request for a WebSocket has no body")
+    if early:
+        # Section 4.1: the client waits for the answer before it sends more.
+        raise _Refusal(400, "Data before the handshake was answered")
+    if not asks or "upgrade" not in fields.tokens("connection"):
+        raise _Refusal(400, "A header is missing: 'Upgrade: websocket' and 'Connection: Upgrade'")
+    if fields.all("sec-websocket-version") != ["13"]:
+        status = 426 if fields.all("sec-websocket-version") else 400
+        raise _Refusal(status, "The header 'Sec-WebSocket-Version: 13' is needed")
+    keys = fields.all("sec-websocket-key")
+    if len(keys) != 1:
+        raise _Refusal(400, "One header 'Sec-WebSocket-Key' is needed")
+    for origin in fields.all("origin"):
+        if not may_connect(origin, endpoint.allowed_origins, host=host, local=local):
+            shown = ascii(origin[:_MAX_SHOWN])
+            raise _Refusal(403, f"Pages of {shown} may not connect here", remedy=_ORIGIN_REMEDY)
+    return _Request(target, host, keys[0].encode("latin-1"), fields)
+
+
+def _where(target: str, host: str) -> tuple[str, str]:
+    """Return path and host of a request; an absolute target has both (RFC 9112, 3.2.2)."""
+    if target.startswith("/"):
+        return target, host
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        raise _Refusal(400, "The target of the request is no URI") from None
+    if parts.scheme not in {"http", "https", "ws", "wss"} or not parts.netloc:
+        return target, host
+    query = f"?{parts.query}" if parts.query else ""
+    return (parts.path or "/") + query, parts.netloc
+
+
+def _accept_token(key: bytes) -> str:
+    """Section 4.2.2: what shows that the server has understood the request."""
+    digest = hashlib.sha1(key + _GUID, usedforsecurity=False).digest()
+    return base64.b64encode(digest).decode("ascii")
+
+
+async def refuse_websocket(stream: trio.abc.Stream, why: str) -> NoReturn:
+    """Answer any request with HTTP 503: not now.
 
     Args:
         stream: The connected stream. It is left open.
-        status: The status code.
         why: A sentence without its full stop.
 
     Raises:
@@ -190,29 +432,22 @@ async def refuse_websocket(stream: trio.abc.Stream, status: int, why: str) -> No
     """
     # Read first: closing with an unread request resets the connection, and the answer is lost.
     await _read_head(stream, refuse_long=True)
-    await _refuse(stream, status, why)
+    await _answer(stream, _Refusal(503, why))
 
 
-def _values(request: Request, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for each, value in request.extra_headers if each == name]
+async def _read_head(
+    stream: trio.abc.Stream, begun: bytes = b"", *, refuse_long: bool = False
+) -> tuple[bytes, bytes]:
+    """Read up to the blank line; return these bytes, and the bytes that came behind them.
 
-
-def _is_allowed(origin: str, allowed: Container[str]) -> bool:
-    try:
-        return normal_origin(origin) in allowed
-    except ValueError:
-        return False
-
-
-async def _read_head(stream: trio.abc.Stream, *, refuse_long: bool = False) -> tuple[bytes, bytes]:
-    """Read up to the blank line; return these bytes, and the bytes that came behind them."""
-    received = bytearray()
+    Args:
+        stream: Where to read.
+        begun: What was read of it already.
+        refuse_long: Whether to answer a head that is too long.
+    """
+    received = bytearray(begun)
+    searched = 0
     while True:
-        searched = max(0, len(received) - 2)
-        data = await stream.receive_some(MAX_HEAD_SIZE)
-        if not data:
-            raise ConnectFailed("the connection ended during the WebSocket handshake")
-        received += data
         if found := _BLANK_LINE.search(received, searched):
             end = found.end()
             if end <= MAX_HEAD_SIZE and received.count(b"\n", 0, end) <= MAX_HEAD_LINES:
@@ -220,22 +455,39 @@ async def _read_head(stream: trio.abc.Stream, *, refuse_long: bool = False) -> t
         if found or len(received) > MAX_HEAD_SIZE:
             why = f"More than {MAX_HEAD_SIZE} bytes or {MAX_HEAD_LINES} lines of headers"
             if refuse_long:
-                await _refuse(stream, 431, why)
+                await _answer(stream, _Refusal(431, why))
             raise ConnectFailed(f"the WebSocket handshake failed: {why}")
+        searched = max(0, len(received) - 2)
+        data = await stream.receive_some(MAX_HEAD_SIZE)
+        if not data:
+            raise ConnectFailed("the connection ended during the WebSocket handshake")
+        received += data
 
 
-async def _refuse(stream: trio.abc.Stream, status: int, why: str) -> NoReturn:
-    text = f"{why}. This is a WebSocket endpoint for RSocket.\n".encode("utf-8", "replace")
+async def _answer(stream: trio.abc.Stream, refusal: _Refusal) -> NoReturn:
+    status = refusal.status
+    text = f"{refusal.why}.\n"
+    if status >= HTTPStatus.BAD_REQUEST:
+        text = f"{refusal.why}. This is a WebSocket endpoint for RSocket.\n"
+    body = text.encode("utf-8", "replace")
     head = (
         f"HTTP/1.1 {_status(status)}\r\n"
         "Connection: close\r\n"
         "Content-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(text)}\r\n"
+        f"Content-Length: {len(body)}\r\n"
     )
     if status == HTTPStatus.UPGRADE_REQUIRED:
         head += "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    await stream.send_all(head.encode("ascii") + b"\r\n" + text)
-    raise ConnectFailed(f"refused a WebSocket handshake with HTTP {_status(status)}: {why}")
+    head += "\r\n"
+    await stream.send_all(head.encode("ascii") + (b"" if refusal.method == b"HEAD" else body))
+    if refusal.plain:
+        raise NoHandshake(
+            f"answered a request that asks for no WebSocket with HTTP {_status(status)}",
+            expected=refusal.checked,
+        )
+    raise ConnectFailed(
+        f"refused a WebSocket handshake with HTTP {_status(status)}: {refusal.why}{refusal.remedy}"
+    )
 
 
 def _sort_headers(

@@ -306,7 +306,7 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     serving = Serving()
 
-    async def listen(uri: Uri, *, handler_nursery, task_status) -> None:
+    async def listen(uri: Uri, *, handler_nursery, drain_nursery, task_status) -> None:
         task_status.started([uri])
 
     async def call() -> None:

@@ -12,11 +12,13 @@ from wsproto.connection import Connection, ConnectionType
 from rsocket_trio.errors import ConnectFailed, RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame, SetupFrame
 from rsocket_trio.reactivesocket.transport import ReactiveSocketTransport
+from rsocket_trio.sockets.byte_stream import ByteStream
 from rsocket_trio.sockets.tls import start_tls_client, start_tls_server
 from rsocket_trio.sockets.tls_stream import TLSStream
 from rsocket_trio.transports.websocket import TrioWebSocketTransport
 from rsocket_trio.transports.websocket_frames import encode_messages
 from rsocket_trio.transports.websocket_handshake import (
+    Endpoint,
     accept_websocket,
     refuse_websocket,
     request_websocket,
@@ -110,7 +112,7 @@ WS = parse_uri("ws://127.0.0.1:1/path")
 @row("transports.websocket_handshake.request_websocket")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
-    scene.start(accept_websocket, there, "/path")
+    scene.start(accept_websocket, there, Endpoint(path="/path"))
     return partial(request_websocket, here, WS)
 
 
@@ -118,14 +120,21 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     scene.start(request_websocket, there, WS)
-    return partial(accept_websocket, here, "/path")
+    return partial(accept_websocket, here, Endpoint(path="/path"))
+
+
+@row("transports.websocket_handshake.Endpoint.accept")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    scene.start(request_websocket, there, WS)
+    return partial(Endpoint(path="/path").accept, ByteStream(here, INFO))
 
 
 @row("transports.websocket_handshake.refuse_websocket")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(b"GET / HTTP/1.1\r\n\r\n")
-    return raising(ConnectFailed, partial(refuse_websocket, here, 503, "No"))
+    return raising(ConnectFailed, partial(refuse_websocket, here, "No"))
 
 
 def websocket(stream: trio.abc.Stream, **settings) -> WsprotoTransport:

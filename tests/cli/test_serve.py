@@ -7,6 +7,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import trustme
@@ -203,11 +204,27 @@ def test_limits_on_clients(start_cli: StartCli, program: Cli, tmp_path: Path) ->
     client.communicate(timeout=20)
 
 
+@pytest.mark.parametrize("origins", [[], ["--allow-origin", "*"]])
+def test_pages_and_health_checks(
+    start_cli: StartCli, program: Cli, tmp_path: Path, origins: list[str]
+) -> None:
+    """A stranger's page may connect if the option says so; a health check is answered."""
+    (tmp_path / "app.py").write_text(APP)
+    listen = ["--listen", "ws://127.0.0.1:0/x", "--health-path", "/healthz"]
+    serving = Serving(start_cli("serve", "app.py", *listen, *origins))
+    done = program("stream", serving.uri, "0", "--header", "Origin: https://evil.example")
+    assert done.returncode == (0 if origins else 3), done.stderr
+    with urlopen(f"http{serving.uri[2:-1]}healthz") as answer:
+        assert answer.status == 200
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--allow-origin", "https://a.example"], "--allow-origin works only with ws:// and"),
         (["--allow-origin", "a.example"], "'a.example' is not an origin"),
+        (["--health-path", "/healthz"], "--health-path works only with ws:// and wss://"),
+        (["--health-path", "healthz"], "'healthz' is no path for health checks"),
         (["--max-connections", "0"], "--max-connections"),
     ],
 )

@@ -3,12 +3,13 @@
 import socket
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from rsocket_trio import RejectedSetup, connect, serve
+from rsocket_trio import ConnectFailed, connect, serve
 from tests.examples.chromium import opened, running, text_after
 
 
@@ -54,7 +55,7 @@ async def test_the_page_shows_facts_and_load(page):
 @pytest.fixture
 def site(load):
     site = load("browser/serve.py").telemetry_page()
-    site.show(8000, "ws://127.0.0.1:7879/rsocket")
+    site.show("ws://127.0.0.1:7879/rsocket")
     return site
 
 
@@ -66,19 +67,21 @@ def site(load):
         ("http://127.0.0.1:8001", False),
         ("http://evil.example", False),
         ("null", False),
-        (None, False),
+        (None, True),  # no browser
     ],
 )
-async def test_other_origins_are_refused(site, nursery, origin, welcome):
+async def test_other_origins_are_refused(load, site, nursery, origin, welcome):
     """Only the page's own origin is allowed: other pages run in the same browser."""
-    server = await nursery.start(serve, site.accept, "ws://127.0.0.1:0/rsocket")
+    origins = load("web_page.py").origins_of(8000)
+    start = partial(serve, site.router, "ws://127.0.0.1:0/rsocket", allowed_origins=origins)
+    server = await nursery.start(start)
     headers = [] if origin is None else [("Origin", origin)]
     answers = connect(server.uris[0], headers=headers)
     if welcome:
         async with answers as requester:
             await requester.request_response(route="host.facts")
     else:
-        with pytest.raises(RejectedSetup, match="another origin"):
+        with pytest.raises(ConnectFailed, match="HTTP 403"):
             async with answers:
                 pass
     await server.aclose()

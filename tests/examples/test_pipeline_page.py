@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from rsocket_trio import Invalid, RejectedSetup, connect
+from rsocket_trio import ConnectFailed, Invalid, connect
 from tests.examples.chromium import opened, running
 
 MODULES = Path(__file__).parents[1] / "interop" / "js" / "node_modules"
@@ -118,8 +118,8 @@ async def test_the_server_as_a_program(examples, environment, tmp_path):
                 await stream.send_all(b"GET /rsocket-uri HTTP/1.1\r\n\r\n")
                 answer = b"".join([part async for part in stream])
             uri = answer.decode().partition("\r\n\r\n")[2]
-            with pytest.raises(RejectedSetup):
-                async with connect(uri):
+            with pytest.raises(ConnectFailed, match="HTTP 403"):
+                async with connect(uri, headers=[("Origin", "http://evil.example")]):
                     pass
             headers = [("Origin", page.rstrip("/"))]
             async with connect(uri, headers=headers) as requester:

@@ -81,6 +81,8 @@ async def test_messages_may_be_cut_anywhere(address, size, offset, server_contex
         timeout=5,
         counts=counts_of(None),
         allowed_origins=None,
+        allow=None,
+        health_path=None,
     )
     async with trio.open_nursery() as nursery:
         uris = await nursery.start(partial(listen_for, arrivals, uri))

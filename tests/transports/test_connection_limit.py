@@ -242,6 +242,9 @@ async def test_a_server_that_is_cancelled_gives_its_places_back(tls: Any) -> Non
         ({"max_connections": "many"}, TypeError),
         ({"allowed_origins": ["example.org"]}, ValueError),
         ({"allowed_origins": "https://example.org"}, TypeError),
+        ({"health_path": "healthz"}, ValueError),
+        ({"health_path": "/healthz?x"}, ValueError),
+        ({"health_path": b"/healthz"}, TypeError),
     ],
 )
 async def test_an_invalid_limit_is_refused_before_listening(
@@ -328,8 +331,7 @@ async def test_a_fault_in_a_handshake(
             def fail(*_args: object) -> None:
                 raise error
 
-            patch.setattr("wsproto.connection.Connection.send", fail)
-            patch.setattr("wsproto.WSConnection.receive_data", fail)
+            patch.setattr("h11.Connection.receive_data", fail)
             async with await trio.open_tcp_stream("127.0.0.1", uri.port) as stream:
                 await stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
                 assert await stream.receive_some() == b""

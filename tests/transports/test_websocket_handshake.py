@@ -10,9 +10,13 @@ import trio
 import trio.testing
 
 from rsocket_trio.errors import ConnectFailed
+from rsocket_trio.sockets.listen import NoHandshake
 from rsocket_trio.transports.websocket_handshake import (
+    MAX_BODY_SIZE,
     MAX_HEAD_LINES,
     MAX_HEAD_SIZE,
+    MAX_INTERIM_RESPONSES,
+    Endpoint,
     Handshake,
     accept_websocket,
     request_websocket,
@@ -35,14 +39,16 @@ def request(line: str = "GET /rsocket HTTP/1.1", **changes: str | None) -> bytes
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-async def ask(data: bytes, path: str = "/rsocket") -> tuple[Handshake | ConnectFailed, bytes]:
+async def ask(
+    data: bytes, path: str = "/rsocket"
+) -> tuple[Handshake | ConnectFailed | NoHandshake, bytes]:
     """Return a server's result for a request, and its answer."""
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(data)
-    outcome: Handshake | ConnectFailed
+    outcome: Handshake | ConnectFailed | NoHandshake
     try:
-        outcome = await accept_websocket(ours, path)
-    except ConnectFailed as error:
+        outcome = await accept_websocket(ours, Endpoint(path=path, health_path="/healthz"))
+    except (ConnectFailed, NoHandshake) as error:
         outcome = error
     await ours.aclose()
     return outcome, b"".join([bytes(part) async for part in theirs])
@@ -54,7 +60,7 @@ async def test_both_sides_agree(nursery: trio.Nursery) -> None:
     handshakes: list[Handshake] = []
 
     async def serve() -> None:
-        handshakes.append(await accept_websocket(theirs, "/rsocket"))
+        handshakes.append(await accept_websocket(theirs, Endpoint(path="/rsocket")))
 
     nursery.start_soon(serve)
     headers = [("Authorization", "Bearer x"), ("sec-websocket-protocol", "other, rsocket")]
@@ -79,7 +85,7 @@ async def test_the_answer_of_the_specification() -> None:
 async def test_a_request_in_small_pieces(nursery: trio.Nursery) -> None:
     """The request may come byte by byte."""
     ours, theirs = trio.testing.memory_stream_pair()
-    nursery.start_soon(accept_websocket, ours, "/rsocket")
+    nursery.start_soon(accept_websocket, ours, Endpoint(path="/rsocket"))
     for byte in request():
         await theirs.send_all(bytes([byte]))
         await trio.testing.wait_all_tasks_blocked()
@@ -89,14 +95,26 @@ async def test_a_request_in_small_pieces(nursery: trio.Nursery) -> None:
 @pytest.mark.parametrize(
     ("data", "status", "why"),
     [
-        (request(Upgrade=None, Connection=None), 400, "Upgrade"),
+        (request("POST /rsocket HTTP/1.1", Upgrade=None), 400, "GET"),
+        (request("POST /rsocket HTTP/1.1", Content_Length="5") + b"12345", 400, "GET"),
+        (request(Upgrade="h2c, other"), 426, "This is no page"),
+        (request(Connection="keep-alive"), 400, "Connection: Upgrade"),
+        (request("GET /rsocket HTTP/1.0"), 400, "HTTP/1.1"),
+        (request(Content_Length="5") + b"12345", 400, "body"),
+        (request(Content_Length="5"), 400, "body"),
+        (request(Transfer_Encoding="chunked"), 400, "body"),
+        (request("CONNECT h:1 HTTP/1.1"), 404, "path"),
+        (request("GET http://[::1/rsocket HTTP/1.1"), 400, "no URI"),
+        (request("GET http://h/elsewhere HTTP/1.1"), 404, "path"),
+        (request("GET ftp://h/rsocket HTTP/1.1"), 404, "path"),
+        (request("GET * HTTP/1.1"), 404, "path"),
         (request("GET / HTTP/1.1"), 404, "no WebSocket at this path"),
         (request("GET /rsocket/more HTTP/1.1"), 404, "no WebSocket at this path"),
         (request("POST /rsocket HTTP/1.1"), 400, "GET"),
         (request(Sec_WebSocket_Version="8"), 426, "Version"),
         (request(Sec_WebSocket_Version=None), 400, "Version"),
         (request(Sec_WebSocket_Key=None), 400, "Key"),
-        (request(Connection="\xe9"), 400, "not ASCII"),
+        (request(Connection="\xe9"), 400, "Connection: Upgrade"),
         (request(Host=None), 400, ""),
         (b"nonsense\r\n\r\n", 400, "Bad HTTP"),
         (b"\x16\x03\x01\x02\n\n", 400, "Bad HTTP"),
@@ -110,7 +128,7 @@ async def test_a_request_in_small_pieces(nursery: trio.Nursery) -> None:
 async def test_a_wrong_handshake_gets_an_http_error(data: bytes, status: int, why: str) -> None:
     """The client gets status and text, and the server's log the error."""
     outcome, answer = await ask(data)
-    assert isinstance(outcome, ConnectFailed)
+    assert isinstance(outcome, ConnectFailed | NoHandshake)
     assert f"HTTP {status}" in str(outcome)
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status} ".encode())
@@ -140,7 +158,7 @@ async def test_a_request_that_ends_early() -> None:
     await theirs.send_all(b"GET /")
     await theirs.send_eof()
     with pytest.raises(ConnectFailed, match="ended during"):
-        await accept_websocket(ours, "/")
+        await accept_websocket(ours, Endpoint(path="/"))
 
 
 async def answered(answer: bytes, uri: Uri | None = None) -> Handshake:
@@ -185,11 +203,14 @@ async def test_frames_right_behind_the_answer_are_kept() -> None:
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP 404 Not Found"),
         (b"HTTP/1.1 301 Moved\r\nLocation: /x\r\n\r\n", "HTTP 301 Moved Permanently"),
         (b"HTTP/1.1 799 Odd\r\n\r\n", "HTTP 799"),
-        (b"HTTP/1.1 103 Early Hints\r\n\r\n", "HTTP 103"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n", "ended during"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * MAX_INTERIM_RESPONSES, "16 responses, and no answer"),
+        (SWITCHING.replace(b"websocket", b"h2c") + b"\r\n", "does not switch"),
+        (SWITCHING.replace(b"n: Upgrade", b"n: close") + b"\r\n", "does not switch"),
         (SWITCHING.replace(b"TOKEN", b"wrong") + b"\r\n", "accept token"),
         (SWITCHING + b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", "extension"),
         (SWITCHING + b"Sec-WebSocket-Protocol: other\r\n\r\n", "subprotocol"),
-        (SWITCHING + b"Sec-WebSocket-Protocol: \xe9\r\n\r\n", "ascii"),
+        (SWITCHING + b"Sec-WebSocket-Protocol: \xe9\r\n\r\n", "subprotocol"),
         (b"\0\0\x10nonsense\n\n", "Bad HTTP"),
         (b"x" * (MAX_HEAD_SIZE + 1), "headers"),
         (b"HTTP/1.1 101", "ended during"),
@@ -209,6 +230,12 @@ async def test_a_client_says_why_there_is_no_agreement(answer: bytes, why: str) 
         ("wss://h/", [], b"h"),
         ("ws://[::1]/", [], b"[::1]"),
         ("ws://[::1]:81/", [], b"[::1]:81"),
+        ("ws://h:443/", [], b"h:443"),
+        ("wss://h:80/", [], b"h:80"),
+        ("wss://h:443/", [], b"h"),
+        ("ws://[fe80::1%eth0]:81/", [], b"[fe80::1]:81"),
+        ("ws://[fe80::1%eth0]/", [], b"[fe80::1]"),
+        ("ws://b\u00fccher.example/", [], b"xn--bcher-kva.example"),
         ("ws://127.0.0.1:1/", [("Host", "virtual.example")], b"virtual.example"),
     ],
 )
@@ -253,3 +280,103 @@ async def test_the_size_of_the_head_is_limited(size: int) -> None:
     outcome, answer = await ask(head)
     assert isinstance(outcome, Handshake if size == MAX_HEAD_SIZE else ConnectFailed)
     assert answer.startswith(b"HTTP/1.1 101 " if size == MAX_HEAD_SIZE else b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    "upgrade", ["WebSocket", "h2c, websocket", "websocket, h2c", "h2c,\tWEBSOCKET"]
+)
+async def test_the_upgrade_may_be_a_list(upgrade: str) -> None:
+    """RFC 6455, 4.2.1: the header includes the word."""
+    outcome, _ = await ask(request(Upgrade=upgrade))
+    assert isinstance(outcome, Handshake)
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("http://other.example:81/rsocket", "/rsocket"),
+        ("HTTPS://other.example/rsocket?a=b", "/rsocket?a=b"),
+        ("ws://other.example/rsocket", "/rsocket"),
+    ],
+)
+async def test_a_target_with_a_host(target: str, path: str) -> None:
+    """RFC 9112, 3.2.2: it is the path of this server, and its host replaces `Host`."""
+    outcome, _ = await ask(request(f"GET {target} HTTP/1.1"))
+    assert isinstance(outcome, Handshake)
+    assert outcome.path == path
+    assert outcome.headers[0] == ("host", target.split("/")[2])
+
+
+async def test_a_request_without_a_body_may_say_so() -> None:
+    outcome, _ = await ask(request(Content_Length="0"))
+    assert isinstance(outcome, Handshake)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("target", "status", "checked"),
+    [
+        ("/rsocket", 426, False),
+        ("/healthz", 200, True),
+        ("/healthz?x", 200, True),
+        ("/", 404, False),
+    ],
+)
+async def test_a_plain_request_is_answered(
+    method: str, target: str, status: int, checked: bool
+) -> None:
+    """A browser's page and a health check are no failed handshakes."""
+    data = request(f"{method} {target} HTTP/1.1", Upgrade=None, Connection=None)
+    outcome, answer = await ask(data)
+    assert isinstance(outcome, NoHandshake)
+    assert outcome.expected == checked
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert b"Connection: close" in head
+    assert bool(body) == (method == "GET")
+
+
+async def test_a_health_check_of_an_old_client() -> None:
+    """Some load balancers speak HTTP/1.0, without `Host`."""
+    _, answer = await ask(b"GET /healthz HTTP/1.0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_responses_before_the_answer_are_passed_over() -> None:
+    """RFC 9110, 15.2: a client expects them at any time."""
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+    handshake = await answered(interim + SWITCHING + b"\r\n\x82\x01x")
+    assert handshake.trailing_data == b"\x82\x01x"
+    with pytest.raises(ConnectFailed, match="HTTP 403"):
+        await answered(interim + b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (b"Content-Length: 4\r\n\r\nbusy", b"busy"),
+        (b"Content-Length: 9\r\n\r\nbusy", b"busy"),
+        (b"Transfer-Encoding: chunked\r\n\r\n2\r\nbu\r\n2\r\nsy\r\n0\r\n\r\n", b"busy"),
+        (b"Transfer-Encoding: chunked\r\n\r\n4\r\nbusy\r\nnonsense", b"busy"),
+        (b"\r\nbusy", b"busy"),
+        (b"\r\n" + b"x" * 100_000, b"x" * MAX_BODY_SIZE),
+    ],
+)
+async def test_a_refusal_is_kept(answer: bytes, body: bytes) -> None:
+    """Status, headers and text, of which there is a limit."""
+    with pytest.raises(ConnectFailed) as caught:
+        await answered(b"HTTP/1.1 503 Busy\r\nRetry-After: 5\r\n" + answer)
+    assert caught.value.status == 503
+    assert ("retry-after", "5") in caught.value.headers
+    assert caught.value.body == body
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.send_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nbusy")
+    with pytest.raises(ConnectFailed) as caught:
+        await request_websocket(ours, parse_uri("ws://h:1/"))
+    assert caught.value.body == b"busy"
+    assert trio.current_time() == 1.0

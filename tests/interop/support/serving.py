@@ -64,6 +64,8 @@ async def served(transport: str = "tcp", **settings: Any) -> AsyncIterator[tuple
 
         async def run(task_status: trio.TaskStatus[rsocket_trio.Server]) -> None:
             uri = f"{transport}://127.0.0.1:0"
+            if transport in {"ws", "wss"}:
+                settings.setdefault("allowed_origins", ["*"])  # a browser's page has another port
             await rsocket_trio.serve(responder, uri, task_status=task_status, **settings)
 
         responder.server = await nursery.start(run)
