@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..entrance import over
 from ..errors import (
     ConnectFailed,
     ConnectionLost,
@@ -210,7 +211,7 @@ async def wait_accepted(connection: Connection) -> None:
     with trio.move_on_after(timeout) as scope:
         await connection.lifecycle.acceptance.wait()
     if connection.lifecycle.failure is not None:
-        raise connection.lifecycle.failure
+        await over(connection.lifecycle.failure)
     if scope.cancelled_caught:
         reason = f"the peer did not answer the SETUP within {timeout:g} s"
         last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())

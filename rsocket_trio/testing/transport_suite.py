@@ -187,6 +187,11 @@ async def use_after_close(a: FrameTransport, b: FrameTransport) -> None:
     await _raises(trio.ClosedResourceError, lambda: a.send_frames([b"frame"]))
     await _raises(trio.ClosedResourceError, lambda: a.send_frames([]))
     await _raises(trio.ClosedResourceError, a.receive_frames)
+    for call in (lambda: a.send_frames([b"frame"]), a.receive_frames):
+        with trio.CancelScope() as scope:
+            scope.cancel(reason="the caller of a closed transport is cancelled")
+            await call()
+        assert scope.cancelled_caught, "a cancelled caller got the error of a closed transport"
     await a.aclose()
 
 

@@ -13,6 +13,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from ..config import MAX_FRAME_SIZE
+from ..entrance import over
 from ..errors import FrameTooLong, RemoteProtocolError
 from ..foreign import recognise_foreign
 from ..frames.length import LengthPrefixDecoder, join_frames
@@ -96,6 +97,8 @@ class ByteStreamTransport(FrameTransport):
         Checkpoint: as the stream's ``send_all``; a cancellation point always.
         If cancelled: frames may have been sent in part; you can only close the transport then.
         """
+        if self._closed:
+            await over(trio.ClosedResourceError("this transport is closed"))
         await send_in_parts(self, self.stream, self._encode(frames))
 
     def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
@@ -126,6 +129,8 @@ class ByteStreamTransport(FrameTransport):
         Checkpoint: always.
         If cancelled: nothing is lost; call again.
         """
+        if self._closed:
+            await over(trio.ClosedResourceError("this transport is closed"))
         while True:
             if self.receives_nowait or self._more or self._decoder.refused:
                 try:

@@ -14,6 +14,7 @@ import trio_websocket
 from wsproto.frame_protocol import CloseReason
 
 from ..config import MAX_FRAME_SIZE
+from ..entrance import over
 from ..errors import FrameTooLong, RemoteProtocolError
 from .base import FrameTransport, TransportInfo
 from .wsproto_stream import CLEAN_CLOSES, describe_close
@@ -64,7 +65,7 @@ class TrioWebSocketTransport(FrameTransport):
         If cancelled: frames may have been sent in part; you can only close the transport then.
         """
         if self._closed:
-            raise trio.ClosedResourceError("this transport is closed")
+            await over(trio.ClosedResourceError("this transport is closed"))
         try:
             for frame in frames:
                 await self._ws.send_message(bytes(frame))
@@ -89,7 +90,7 @@ class TrioWebSocketTransport(FrameTransport):
         If cancelled: nothing is lost; call again.
         """
         if self._closed:
-            raise trio.ClosedResourceError("this transport is closed")
+            await over(trio.ClosedResourceError("this transport is closed"))
         if self._failure is not None:
             await trio.lowlevel.checkpoint()
             raise self._failure

@@ -16,6 +16,7 @@ from wsproto.events import CloseConnection, Pong
 from wsproto.frame_protocol import CloseReason
 
 from ..config import MAX_FRAME_SIZE
+from ..entrance import over
 from ..errors import RemoteProtocolError
 from ..sockets.direct import DirectStream, close_stream
 from ..sockets.farewell import drop_bytes
@@ -79,6 +80,8 @@ class WsprotoTransport(FrameTransport):
         Checkpoint: as the stream's ``send_all``; a cancellation point always.
         If cancelled: frames may have been sent in part; you can only close the transport then.
         """
+        if self._closed:
+            await over(trio.ClosedResourceError("this transport is closed"))
         try:
             data = self._encode(frames)
         except trio.BrokenResourceError:
@@ -122,7 +125,7 @@ class WsprotoTransport(FrameTransport):
         If cancelled: nothing is lost; call again.
         """
         if self._closed:
-            raise trio.ClosedResourceError("this transport is closed")
+            await over(trio.ClosedResourceError("this transport is closed"))
         reader = self._reader
         if reader.is_over or self._ended:
             await trio.lowlevel.checkpoint()
