@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable, Iterable, Mapping
+
 import attrs
 
 from .config import ConnectionConfig
 from .errors import LocalProtocolError
+from .field_checks import argument, instance_of
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME, same_mime_type
 from .metadata.routing import route_metadata
 from .metadata.tracing_zipkin import ZipkinTrace
 from .payload import Payload
 from .protocol.credit import Window
+from .reactive_streams.interfaces import Publisher
 from .streamed import AnyPayload, StreamedPayload
 
-__all__ = ["payload_for", "window_for"]
+__all__ = ["check_source", "payload_for", "window_for"]
 
 
 def payload_for(
@@ -66,6 +70,26 @@ def payload_for(
     return Payload(payload.data, encoded)
 
 
+def check_source(name: str, source: object, items: str) -> None:
+    """Check the source of a channel before the channel is opened.
+
+    Args:
+        name: The name of the argument.
+        source: Its value. Text, bytes and mappings are refused: their items are hardly meant.
+        items: What its items have to be, for the text of the error.
+
+    Raises:
+        TypeError: It has no items.
+    """
+    if not isinstance(source, AsyncIterable | Publisher | Iterable) or isinstance(
+        source, str | bytes | bytearray | memoryview | Mapping
+    ):
+        raise TypeError(
+            f"{name} must be an iterable of {items}, asynchronous or not, or a Publisher, not "
+            f"{type(source).__name__}"
+        )
+
+
 def window_for(
     config: ConnectionConfig, prefetch: int | None, initial_request_n: int | None
 ) -> Window:
@@ -79,16 +103,21 @@ def window_for(
     Raises:
         LocalProtocolError: The two do not go together, or one is out of range
             (`Limits.max_prefetch`).
+        TypeError: One is no whole number.
     """
     limit = config.limits.max_prefetch
     if prefetch is None:
         prefetch = config.prefetch
+    elif type(prefetch) is not int:
+        argument("prefetch", prefetch, instance_of(int, none=True))
     if not 0 <= prefetch <= limit:
         raise LocalProtocolError(
             f"prefetch must be 0 to {limit} (Limits.max_prefetch), not {prefetch}"
         )
     if initial_request_n is None:
         return Window(prefetch)
+    if type(initial_request_n) is not int:
+        argument("initial_request_n", initial_request_n, instance_of(int, none=True))
     if prefetch:
         raise LocalProtocolError(
             "initial_request_n= needs prefetch=0 (manual demand); with automatic demand the "

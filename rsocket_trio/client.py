@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -24,7 +24,8 @@ from .errors import (
     LocalProtocolError,
     SetupError,
 )
-from .interactions.block import Block
+from .field_checks import TEXT, argument, instance_of
+from .interactions.block import Block, opened_by_block
 from .interactions.isolation import crash
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
@@ -38,6 +39,7 @@ from .stopping import Stopping
 from .tracing import Tracing
 from .transports import open_transport
 from .transports.base import FrameTransport
+from .transports.websocket_handshake import normal_headers
 from .uri import Uri
 
 __all__ = ["connect"]
@@ -46,7 +48,7 @@ _NO_SETUP: Final = Payload()
 _DEFAULT_CONFIG: Final = ConnectionConfig()
 
 
-@asynccontextmanager
+@opened_by_block
 async def connect(
     target: str | Uri | FrameTransport | Dial,
     *,
@@ -56,7 +58,7 @@ async def connect(
     data_mime_type: str = MIME.CBOR,
     metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULT_CONFIG,
-    headers: Sequence[tuple[str, str]] = (),
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
     resume: ClientResume | None = None,
     lease: LeaseOptions | LeaseSource | None = None,
@@ -86,7 +88,8 @@ async def connect(
         metadata_mime_type: MIME type of the metadata of all payloads. Routes need the default, or
             the MIME type of routing metadata.
         config: Times, sizes and limits.
-        headers: WebSocket: more headers of the handshake; an error for every other target.
+        headers: WebSocket: more headers of the handshake, as a mapping or as pairs of a name and a
+            value; an error for every other target. Each dial of a resumption sends them again.
         ssl_context: TLS: verification and client certificate. By default Python's default
             context. An error for every target but ``tls`` and ``wss``.
         resume: Keep the session when the connection is lost: dial again, and resume it. Streams in
@@ -112,8 +115,7 @@ async def connect(
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments do not fit a SETUP frame, or do not go together.
         MetadataError: ``setup_metadata`` cannot be encoded.
-        TypeError: ``target``, ``responder``, ``setup``, ``config``, ``ssl_context``, ``resume``,
-            ``lease`` or a MIME type is of a wrong type.
+        TypeError: An argument is of a wrong type.
         ValueError: The address, the protocol or a header is wrong; or the target has no use for
             ``headers`` or ``ssl_context``.
         InternalError: On leaving: a task of the connection crashed. Please report it.
@@ -124,8 +126,11 @@ async def connect(
     check_config(config)
     check_mime_name(data_mime_type, "data_mime_type")
     check_mime_name(metadata_mime_type, "metadata_mime_type")
-    if not isinstance(setup, Payload):
-        raise TypeError(f"setup must be a Payload, not {type(setup).__name__}")
+    argument("setup", setup, instance_of(Payload))
+    argument("setup_metadata", setup_metadata, instance_of(Metadata, none=True))
+    argument("tracing", tracing, instance_of(Tracing, none=True))
+    argument("protocol", protocol, TEXT)
+    headers = normal_headers(headers)
     if setup_metadata is not None:
         encoded = setup_metadata.encode(metadata_mime_type, more=setup.metadata)
         setup = Payload(setup.data, encoded)
@@ -171,7 +176,7 @@ async def connect(
 
 def _dialler(
     target: str | Uri | FrameTransport | Dial,
-    headers: Sequence[tuple[str, str]],
+    headers: tuple[tuple[str, str], ...],
     ssl_context: ssl.SSLContext | None,
     config: ConnectionConfig,
 ) -> Dial:

@@ -12,6 +12,7 @@ import attrs
 
 from .field_checks import (
     COUNT,
+    FLAG,
     SECONDS,
     check_order,
     instance_of,
@@ -169,7 +170,7 @@ class ConnectionConfig:
     max_lifetime: float = attrs.field(default=90.0, validator=_milliseconds)
     setup_timeout: float = attrs.field(default=10.0, validator=SECONDS)
     close_timeout: float = attrs.field(default=5.0, validator=SECONDS)
-    confirm_setup: bool = True
+    confirm_setup: bool = attrs.field(default=True, validator=FLAG)
     limits: Limits = attrs.field(factory=Limits, validator=instance_of(Limits))
     fragment_size: int = attrs.field(validator=_frame_size)
     prefetch: int = attrs.field(validator=COUNT)

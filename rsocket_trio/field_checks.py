@@ -1,8 +1,9 @@
-"""Checks of the fields of settings: `whole`, `number`, `instance_of` and others.
+"""Checks of the fields of settings, and of arguments: `whole`, `number`, `instance_of` and others.
 
-They are validators of attrs. Those of attrs itself raise errors whose text is a tuple with the
-field, the type and the value. These raise one sentence that names the class, the field, what is
-expected and what was given:
+They are validators of attrs; `argument` and `listed` check the arguments of functions by them.
+Those of attrs itself raise errors whose text is a tuple with the field, the type and the value.
+These raise one sentence that names the class and the field, or the argument, what is expected and
+what was given:
 
     RsioConfig.limits must be of type RsioLimits, not dict
     RsioConfig.max_ahead must be at least 1, not 0
@@ -13,21 +14,26 @@ log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
 __all__ = [
     "COUNT",
     "FINITE",
+    "FLAG",
+    "FUNCTION",
     "SECONDS",
+    "TEXT",
     "Check",
+    "argument",
     "check_order",
     "field_name",
     "instance_of",
     "largest",
+    "listed",
     "number",
     "one_of",
     "optional",
@@ -36,6 +42,7 @@ __all__ = [
     "whole",
 ]
 
+T = TypeVar("T")
 Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 """A validator: it gets the object, the field and its value."""
 
@@ -43,28 +50,87 @@ _SHOWN: Final = 100
 """Characters of a value in the text of an error."""
 
 
+class _Argument:
+    """An argument, in place of the object and of its field."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def argument(name: str, value: object, check: Check) -> None:
+    """Check the argument of a function where it is given.
+
+    Args:
+        name: Its name.
+        value: Its value.
+        check: The check, as for a field.
+
+    Raises:
+        TypeError: It is of a wrong type; the text begins with the name.
+        ValueError: It is out of range; the text begins with the name.
+    """
+    argument: Any = _Argument(name)
+    check(argument, argument, value)
+
+
+def listed(name: str, values: Iterable[T], *kinds: type) -> tuple[T, ...]:
+    """Return the items of an argument or a field that is iterable.
+
+    It is iterated here, once: a generator would be used up by the first of several uses.
+
+    Args:
+        name: The name of the argument, or ``Class.field``.
+        values: Its value. Text and bytes are refused, though one can iterate over them.
+        kinds: The types that the items may have.
+
+    Raises:
+        TypeError: It is not iterable, or an item is of another type.
+    """
+    if isinstance(values, str | bytes | bytearray) or not isinstance(values, Iterable):
+        raise TypeError(
+            f"{name} must be a list of {_names(kinds)}, or another iterable of it, not "
+            f"{_kind(values)}"
+        )
+    items = tuple(values)
+    for item in items:
+        if not isinstance(item, kinds):
+            raise TypeError(
+                f"the items of {name} must be of type {_names(kinds)}, not {_kind(item)}"
+            )
+    return items
+
+
 def field_name(instance: object, attribute: attrs.Attribute[Any]) -> str:
-    """Return ``Class.field``, as it begins the text of an error."""
+    """Return ``Class.field``, or the name of an argument, as it begins the text of an error."""
+    if isinstance(instance, _Argument):
+        return attribute.name
     return f"{type(instance).__name__}.{attribute.name}"
 
 
-def instance_of(kind: type, *, none: bool = False) -> Check:
-    """Return a check for objects of one type.
+def instance_of(*kinds: type, none: bool = False) -> Check:
+    """Return a check for objects of one type, or of one of several.
 
     Args:
-        kind: The type. `int` does not include `bool`.
+        kinds: The types. `int` does not include `bool`, unless that is one of them too.
         none: ``None`` is allowed too.
     """
-    expected = f"{kind.__name__} or None" if none else kind.__name__
+    expected = _names((*kinds, None) if none else kinds)
+    no_bool = int in kinds and bool not in kinds
 
     def check(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
         if none and value is None:
             return
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        if not isinstance(value, kinds) or (no_bool and isinstance(value, bool)):
             name = field_name(instance, attribute)
-            raise TypeError(f"{name} must be of type {expected}, not {type(value).__name__}")
+            raise TypeError(f"{name} must be of type {expected}, not {_kind(value)}")
 
     return check
+
+
+def _function(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not callable(value):
+        name = field_name(instance, attribute)
+        raise TypeError(f"{name} must be a function, not {type(value).__name__}")
 
 
 def whole(at_least: int = 1, at_most: int | None = None) -> Check:
@@ -187,6 +253,17 @@ def optional(check: Check) -> Check:
     return check_if_given
 
 
+def _kind(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return type(value).__name__
+
+
+def _names(kinds: tuple[type | None, ...]) -> str:
+    names = ["None" if kind is None else kind.__name__ for kind in kinds]
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def _range(
     above: float | None = None,
     at_least: float = -inf,
@@ -215,6 +292,15 @@ def _refuse(
         shown = shown[:_SHOWN] + "..."
     raise ValueError(f"{field_name(instance, attribute)} must be {expected}, not {shown}")
 
+
+FLAG: Final = instance_of(bool)
+"""True or False: a text such as "no" would count as true."""
+
+TEXT: Final = instance_of(str)
+"""Text."""
+
+FUNCTION: Final[Check] = _function
+"""A function, or another object that can be called."""
 
 COUNT: Final = whole()
 """A whole number of at least 1."""

@@ -16,7 +16,7 @@ import attrs
 
 from .config import MAX_FRAME_SIZE
 from .escapes import size_only
-from .field_checks import instance_of, number, sized, whole
+from .field_checks import FLAG, argument, instance_of, number, sized, whole
 
 __all__ = [
     "Lease",
@@ -99,6 +99,8 @@ class LeaseGranter:
     def __init__(
         self, fallback: Lease | LeaseCallback | AsyncIterable[Lease] | None = None
     ) -> None:
+        if fallback is not None:
+            argument("fallback", fallback, _check_source)
         self.fallback = fallback
         self.last: Lease | None = None
         # Many come and go on a server.
@@ -110,7 +112,9 @@ class LeaseGranter:
         Raises:
             RuntimeError: The caller is in another thread than one of the connections. Then no
                 connection gets the lease.
+            TypeError: It is not a `Lease`.
         """
+        argument("lease", lease, instance_of(Lease))
         for check_thread in list(self._subscribers.values()):
             check_thread()
         self.last = lease
@@ -187,9 +191,9 @@ class LeaseOptions:
     """
 
     source: LeaseSource = attrs.field(default=_UNLIMITED, validator=_check_source)
-    wait: bool = attrs.field(default=True, kw_only=True)
+    wait: bool = attrs.field(default=True, validator=FLAG, kw_only=True)
     max_waiting: int = attrs.field(default=256, validator=whole(0), kw_only=True)
-    required: bool = attrs.field(default=False, validator=instance_of(bool), kw_only=True)
+    required: bool = attrs.field(default=False, validator=FLAG, kw_only=True)
 
 
 def lease_options(lease: LeaseOptions | LeaseSource | None) -> LeaseOptions | None:

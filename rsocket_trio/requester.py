@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import attrs
 import trio
 
-from .arguments import payload_for, window_for
+from .arguments import check_source, payload_for, window_for
 from .connection.lifecycle import Phase
 from .errors import fresh_copy
 from .frames.metadata_push import encode_metadata_push
@@ -309,6 +309,7 @@ class Requester(
         Checkpoint: entering, no; leaving, other tasks run always.
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
         """
+        check_source("source", source, "Payload")
         window = window_for(self._connection.config, prefetch, initial_request_n)
 
         def routed(first: AnyPayload) -> AnyPayload:

@@ -13,6 +13,7 @@ import trio
 from .config import ConnectionConfig, check_config
 from .connection.resume_options import ServerResume, check_resume
 from .connection.resume_server import Sessions
+from .field_checks import argument, instance_of
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .protocol.interaction import Interaction
 from .reactivesocket.opening import PROTOCOLS, check_protocols
@@ -209,7 +210,7 @@ def _service(
     """
     check_responder(responder)
     check_config(config)
-    check_protocols(protocols)
+    protocols = check_protocols(protocols)
     check_resume(resume, ServerResume)
     return Service(
         responder=responder,
@@ -263,4 +264,5 @@ async def serve_transport(
     If cancelled: handlers are cancelled and the connection is closed.
     """
     service = _service(responder, config, resume, lease, protocols)
+    argument("transport", transport, instance_of(FrameTransport))
     await service.serve(transport)

@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from .field_checks import FUNCTION, argument
 from .metadata.tracing_zipkin import ZipkinTrace
 
 __all__ = ["Tracing", "current_trace"]
@@ -41,6 +42,7 @@ class Tracing:
     """
 
     def __init__(self, *, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> None:
+        argument("random_bytes", random_bytes, FUNCTION)
         self._random_bytes = random_bytes
 
     def child(self, trace: ZipkinTrace) -> ZipkinTrace:

@@ -22,6 +22,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 import attrs
 
+from .field_checks import TEXT, argument
+
 __all__ = [
     "RSOCKET",
     "SCHEMES",
@@ -222,8 +224,10 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
         wire: The wire whose schemes are allowed.
 
     Raises:
+        TypeError: It is no text.
         ValueError: The text is not an address; the message says why, and shows a valid one.
     """
+    argument("text", text, TEXT)
     allowed = {name: each for name, each in _REGISTERED.items() if each.wire == wire}
     example = next(iter(allowed.values())).example
     found = _SCHEME.match(text)

@@ -114,7 +114,7 @@ async def test_invalid_uris_are_refused(uri):
     ("options", "text"),
     [
         ({"config": {}}, "config must be a ConnectionConfig, not dict"),
-        ({"setup": b"x"}, "setup must be a Payload, not bytes"),
+        ({"setup": b"x"}, "setup must be of type Payload, not bytes"),
         ({"ssl_context": True}, "ssl_context must be an ssl.SSLContext, not bool"),
     ],
 )

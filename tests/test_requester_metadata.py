@@ -71,7 +71,7 @@ async def test_wrong_types_of_metadata_are_named():
         for wrong in (b"m", {"route": "there"}):
             with pytest.raises(TypeError, match=f"a Metadata, not {type(wrong).__name__}"):
                 await requester.request_response(Payload(), metadata=wrong)
-        with pytest.raises(TypeError, match="a str, not bytes"):
+        with pytest.raises(TypeError, match="route must be of type str, not bytes"):
             await requester.request_response(Payload(), route=b"there")
 
 

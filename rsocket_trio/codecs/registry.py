@@ -7,6 +7,7 @@ from json import JSONDecodeError
 from typing import Any, Final, Protocol
 
 from ..errors import RSocketError, StreamError
+from ..field_checks import TEXT, argument, instance_of
 from .annotations import ANY, NONE, annotation_name, members_of
 from .builtin import CborCodec, JsonCodec, OctetStreamCodec, TextCodec
 from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, unawaited
@@ -97,7 +98,9 @@ class Codecs:
             "application/vnd.google.protobuf": ProtobufCodec(),
             "text/plain": TextCodec(),
         }
+        argument("codecs", codecs, instance_of(Mapping, none=True))
         for mime_type, codec in (codecs or {}).items():
+            argument("a MIME type in codecs", mime_type, TEXT)
             if isinstance(codec, type) or not (
                 hasattr(codec, "encode") and hasattr(codec, "decode")
             ):

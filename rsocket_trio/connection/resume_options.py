@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ..field_checks import COUNT, SECONDS, instance_of, sized, whole
+from ..field_checks import COUNT, FLAG, SECONDS, instance_of, sized, whole
 from ..protocol.retry import Retry
 from .session_store import MemorySessionStore, SessionStore
 
@@ -48,7 +48,7 @@ class ClientResume:
         default=None, repr=False, validator=sized(bytes, 1, _MAX_TOKEN, none=True)
     )
     retry: Retry = attrs.field(factory=Retry, validator=instance_of(Retry))
-    fresh_session: bool = False
+    fresh_session: bool = attrs.field(default=False, validator=FLAG)
 
 
 def check_resume(resume: object, kind: type) -> None:

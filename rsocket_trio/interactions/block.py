@@ -1,15 +1,24 @@
-"""Let errors in the body of our ``async with`` blocks leave without a group: `Block`."""
+"""Our ``async with`` blocks: `Block` lets errors of the body leave without a group.
+
+`opened_by_block` makes a function whose result can only be used by ``async with``, and says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import wraps
+from types import TracebackType
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import trio
 
 from ..errors import single_error
 
-__all__ = ["Block"]
+__all__ = ["Block", "OnlyByBlock", "opened_by_block"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Block:
@@ -70,3 +79,60 @@ class Block:
                 error.__context__ = context  # without the cancellation or group of the nursery
                 self.error = None
                 del error
+
+
+class OnlyByBlock(AbstractAsyncContextManager[T]):
+    """An asynchronous context manager. Used in another way, it says how it is to be used.
+
+    Args:
+        manager: The context manager.
+        call: The function that returned it, for the text of the error.
+    """
+
+    def __init__(self, manager: AbstractAsyncContextManager[T], call: str) -> None:
+        self._manager = manager
+        self._call = call
+
+    # No coroutines of their own: a stream is opened as fast as without this class.
+
+    def __aenter__(self) -> Any:
+        return self._manager.__aenter__()
+
+    def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Any:
+        return self._manager.__aexit__(kind, error, traceback)
+
+    def __await__(self) -> NoReturn:
+        raise self._misuse("is not awaited")
+
+    def __aiter__(self) -> NoReturn:
+        raise self._misuse("cannot be iterated over")
+
+    def __enter__(self) -> NoReturn:
+        raise self._misuse("is asynchronous")
+
+    def __exit__(self, *_: object) -> None:
+        """Only here so that ``with`` calls `__enter__`."""
+
+    def _misuse(self, what: str) -> TypeError:
+        return TypeError(
+            f"what {self._call} returns {what}: write `async with ...{self._call}(...) as name:`, "
+            "and use what it gives inside of the block"
+        )
+
+
+def opened_by_block(
+    function: Callable[P, AsyncIterator[T]],
+) -> Callable[P, AbstractAsyncContextManager[T]]:
+    """Do as `contextlib.asynccontextmanager` does; every use but ``async with`` is an error."""
+    make = asynccontextmanager(function)
+
+    @wraps(function)
+    def open_block(*args: P.args, **options: P.kwargs) -> AbstractAsyncContextManager[T]:
+        return OnlyByBlock(make(*args, **options), function.__name__)
+
+    return open_block

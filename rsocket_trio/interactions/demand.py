@@ -17,6 +17,7 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..account import ITEM_COST, Account
 from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from ..field_checks import COUNT, argument
 from ..payload import Payload
 from ..protocol.credit import Window, split_request_n
 from ..sealed import Sealed
@@ -233,8 +234,8 @@ class PayloadStream(
         Checkpoint: always.
         If cancelled: no item is lost.
         """
-        if limit is not None and limit < 1:
-            raise ValueError(f"limit must be at least 1, not {limit}")
+        if limit is not None and (type(limit) is not int or limit < 1):
+            argument("limit", limit, COUNT)
         self._burst = 0
         await self._inbox.wait(_NAME)
         pop = self._inbox.pop

@@ -6,6 +6,7 @@ It belongs to stream 0: no stream id, no credit, no fragments, and no error for 
 from __future__ import annotations
 
 from ..errors import LocalProtocolError
+from ..field_checks import argument, instance_of
 from ..frames.header import HEADER
 from .handler_errors import log_handler_failure
 from .operation import Handlers, Outbound, ResponderOperation
@@ -18,7 +19,9 @@ def check_metadata_push(metadata: bytes, max_frame_size: int) -> None:
 
     Raises:
         LocalProtocolError: They do not fit.
+        TypeError: They are not bytes.
     """
+    argument("metadata", metadata, instance_of(bytes))
     at_most = max_frame_size - HEADER.size
     if len(metadata) > at_most:
         raise LocalProtocolError(

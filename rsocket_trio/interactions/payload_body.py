@@ -12,7 +12,6 @@ instead, as this would block all its other streams.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, final
 
 import trio
@@ -25,6 +24,7 @@ from ..frames.header import COMPLETE, FrameType
 from ..payload import Payload
 from ..protocol.reassembly import Reassembler, has_payload, is_followed
 from ..sealed import Sealed, make
+from .block import opened_by_block
 from .inbox import Inbox
 from .operation import Operation, Outbound
 
@@ -273,7 +273,7 @@ class _Unlimited:
         return Reassembler(self.max_unread_body)
 
 
-@asynccontextmanager
+@opened_by_block
 async def request_response_streamed(
     outbound: Outbound, payload: AnyPayload
 ) -> AsyncIterator[PayloadBody | None]:

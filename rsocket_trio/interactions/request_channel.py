@@ -9,7 +9,6 @@ every frame whether it is legal.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -26,7 +25,7 @@ from ..protocol.stream_state import StreamState
 from ..reactive_streams.interfaces import Publisher
 from ..reactive_streams.iterating import close_iterator
 from ..sealed import make
-from .block import Block
+from .block import Block, opened_by_block
 from .channel_operation import ChannelOperation
 from .credit_gate import CreditGate
 from .demand import PayloadInbox, PayloadStream
@@ -180,7 +179,7 @@ async def _iterate(source: Iterable[AnyPayload]) -> AsyncIterator[AnyPayload]:
         yield payload
 
 
-@asynccontextmanager
+@opened_by_block
 async def request_channel(
     outbound: Outbound,
     source: AnyItems | Iterable[AnyPayload],

@@ -8,7 +8,6 @@ look-up for each item would cost too much. A test compares the two
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from trio.lowlevel import checkpoint_if_cancelled
@@ -21,6 +20,7 @@ from ..frames.request_n import encode_request_n
 from ..payload import Payload
 from ..protocol.reassembly import has_payload
 from ..sealed import make
+from .block import opened_by_block
 from .credit_gate import CreditGate
 from .demand import PayloadInbox, PayloadStream
 from .operation import Answers, Operation, Outbound, R, RequestOperation
@@ -36,7 +36,7 @@ _TYPE: Final = FrameType.REQUEST_STREAM.value
 _PART: Final = NEXT | FOLLOWS
 
 
-@asynccontextmanager
+@opened_by_block
 async def request_stream(
     outbound: Outbound, payload: AnyPayload, window: Window, max_window: int, flags: int = 0
 ) -> AsyncIterator[PayloadStream]:

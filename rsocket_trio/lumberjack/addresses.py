@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+from ..field_checks import listed
 from ..uri import Scheme, Uri, as_uri, register_scheme
 
-__all__ = ["DEFAULT_PORT", "WIRE", "lumberjack_uri"]
+__all__ = ["DEFAULT_PORT", "WIRE", "lumberjack_uri", "lumberjack_uris"]
 
 WIRE: Final = "lumberjack"
 DEFAULT_PORT: Final = 5044
@@ -39,3 +41,16 @@ def lumberjack_uri(address: str | Uri) -> Uri:
         TypeError: It is neither text nor a `Uri`.
     """
     return as_uri(address, WIRE)
+
+
+def lumberjack_uris(uris: str | Uri | Iterable[str | Uri]) -> list[Uri]:
+    """Return the addresses of the hosts to ship to: one, or several.
+
+    Raises:
+        TypeError: One is of a wrong type.
+        ValueError: One is wrong, or there is none.
+    """
+    given = (uris,) if isinstance(uris, str | Uri) else listed("uris", uris, str, Uri)
+    if not given:
+        raise ValueError('name an address to ship to, e.g. "lumberjack://127.0.0.1:5044"')
+    return [lumberjack_uri(each) for each in given]

@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from ..errors import single_error
+from ..field_checks import COUNT, FLAG, argument, instance_of
 from ..spool import Spool, StoredBatch
 from .stored import stored_events
 from .wire.frames import split_pairs
@@ -56,8 +57,9 @@ async def ship_from(
     Checkpoint: always.
     If cancelled: events in flight may arrive, and are shipped again by the next call.
     """
-    if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, int) or max_in_flight < 1:
-        raise ValueError(f"max_in_flight must be at least 1, not {max_in_flight!r}")
+    argument("spool", spool, instance_of(Spool))
+    argument("max_in_flight", max_in_flight, COUNT)
+    argument("follow", follow, FLAG)
     position = spool.positions().get(consumer)
     if position is None:
         position = spool.oldest

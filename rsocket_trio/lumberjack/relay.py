@@ -20,6 +20,7 @@ import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..entrance import Home, over
+from ..field_checks import argument, instance_of
 from ..sealed import Sealed, make
 
 __all__ = ["EventRelay", "RelayStatistics", "RelayedEvents"]
@@ -106,6 +107,7 @@ class EventRelay(Generic[T]):
         If cancelled: the list is withdrawn. A subscriber may have received some events.
         """
         self._check_home()
+        argument("events", events, instance_of(Iterable))
         if isinstance(events, str | bytes | bytearray | memoryview | dict):
             raise TypeError(
                 f"publish takes several events, not one {type(events).__name__}: put it into a list"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from ..field_checks import argument, instance_of
 from ..spool import Spool
 from .server.batch import Batch
 from .stored import to_store
@@ -21,7 +22,11 @@ def store_in(spool: Spool) -> Callable[[Batch], Awaitable[None]]:
 
     Args:
         spool: Where to store them.
+
+    Raises:
+        TypeError: ``spool`` is none.
     """
+    argument("spool", spool, instance_of(Spool))
 
     async def store(batch: Batch) -> None:
         await spool.append(to_store(batch))

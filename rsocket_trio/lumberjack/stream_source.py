@@ -9,10 +9,11 @@ have waited long enough, and send them:
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import trio
 
+from ..field_checks import COUNT, FUNCTION, argument, instance_of, number, optional
 from ..interactions.block import Block
 from ..payload import Payload
 from .client.bell import Bell
@@ -24,6 +25,7 @@ T = TypeVar("T")
 _Event: TypeAlias = Mapping[str, object] | bytes
 
 
+@runtime_checkable
 class EventSender(Protocol):
     """What `ship_stream` needs of a `Shipper`."""
 
@@ -144,15 +146,13 @@ async def ship_stream(
     Checkpoint: always.
     If cancelled: items that are not acknowledged may or may not arrive.
     """
-    for name, value in (("batch_size", batch_size), ("in_flight", in_flight)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}")
-    if not linger >= 0:
-        raise ValueError(f"linger must be at least 0, not {linger}")
-    if not isinstance(source, AsyncIterable):
-        raise TypeError(f"source must be an async iterable, not {type(source).__name__}")
+    argument("batch_size", batch_size, COUNT)
+    argument("in_flight", in_flight, COUNT)
+    argument("linger", linger, number(at_least=0))
+    argument("source", source, instance_of(AsyncIterable))
+    argument("shipper", shipper, instance_of(EventSender))
+    argument("convert", convert, optional(FUNCTION))
+    argument("on_acknowledged", on_acknowledged, optional(FUNCTION))
     shipping = _Shipping(shipper, Collector(batch_size, linger), on_acknowledged)
     block = Block()
     try:

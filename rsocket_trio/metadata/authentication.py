@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from ..errors import MetadataError
+from ..field_checks import TEXT, instance_of
 from .mime_types import IdOrName, decode_id_or_name, encode_id_or_name
 
 __all__ = [
@@ -37,8 +38,8 @@ class SimpleAuthentication:
         password: Not shown by ``repr``.
     """
 
-    username: str
-    password: str = attrs.field(repr=False)
+    username: str = attrs.field(validator=TEXT)
+    password: str = attrs.field(repr=False, validator=TEXT)
 
     def encode(self) -> bytes:
         """Encode as the content of authentication metadata.
@@ -62,7 +63,7 @@ class BearerAuthentication:
         token: Not shown by ``repr``.
     """
 
-    token: str = attrs.field(repr=False)
+    token: str = attrs.field(repr=False, validator=TEXT)
 
     def encode(self) -> bytes:
         """Encode as the content of authentication metadata.
@@ -83,8 +84,8 @@ class CustomAuthentication:
         payload: Not shown by ``repr``.
     """
 
-    auth_type: IdOrName
-    payload: bytes = attrs.field(default=b"", repr=False)
+    auth_type: IdOrName = attrs.field(validator=instance_of(str, int))
+    payload: bytes = attrs.field(default=b"", repr=False, validator=instance_of(bytes))
 
     def encode(self) -> bytes:
         """Encode as the content of authentication metadata.

@@ -9,7 +9,14 @@ import attrs
 
 from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError
-from .authentication import Authentication, decode_authentication
+from ..field_checks import instance_of, listed
+from .authentication import (
+    Authentication,
+    BearerAuthentication,
+    CustomAuthentication,
+    SimpleAuthentication,
+    decode_authentication,
+)
 from .composite import CompositeMetadata, MetadataEntry
 from .data_mime_types import AcceptMimeTypes, DataMimeType
 from .mime_types import MIME, IdOrName, same_mime_type
@@ -25,15 +32,16 @@ ExtraEntry: TypeAlias = MetadataEntry | tuple[IdOrName, bytes]
 def _types(mime_types: Iterable[IdOrName]) -> tuple[IdOrName, ...]:
     if isinstance(mime_types, str):  # one type; iterating it would give its letters
         return (mime_types,)
-    return tuple(mime_types)
+    return listed("Metadata.accept", mime_types, str, int)
 
 
 def _entries(extra: Iterable[ExtraEntry]) -> tuple[MetadataEntry, ...]:
-    return tuple([e if isinstance(e, MetadataEntry) else MetadataEntry(*e) for e in extra])
+    entries = listed("Metadata.extra", extra, MetadataEntry, tuple)
+    return tuple([e if isinstance(e, MetadataEntry) else MetadataEntry(*e) for e in entries])
 
 
 def _tags(tags: Iterable[str]) -> tuple[str, ...]:
-    return tuple(tags)
+    return (tags,) if isinstance(tags, str) else listed("Metadata.tags", tags, str)
 
 
 @attrs.frozen(kw_only=True)
@@ -53,11 +61,20 @@ class Metadata:
             received metadata, also repeated entries of the types above.
     """
 
-    route: str | None = None
+    route: str | None = attrs.field(default=None, validator=instance_of(str, none=True))
     tags: tuple[str, ...] = attrs.field(default=(), converter=_tags)
-    auth: Authentication | None = None
-    trace: ZipkinTrace | None = None
-    data_mime_type: IdOrName | None = None
+    auth: Authentication | None = attrs.field(
+        default=None,
+        validator=instance_of(
+            SimpleAuthentication, BearerAuthentication, CustomAuthentication, none=True
+        ),
+    )
+    trace: ZipkinTrace | None = attrs.field(
+        default=None, validator=instance_of(ZipkinTrace, none=True)
+    )
+    data_mime_type: IdOrName | None = attrs.field(
+        default=None, validator=instance_of(str, int, none=True)
+    )
     accept: tuple[IdOrName, ...] = attrs.field(default=(), converter=_types)
     extra: tuple[MetadataEntry, ...] = attrs.field(default=(), converter=_entries)
 

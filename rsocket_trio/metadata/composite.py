@@ -10,6 +10,7 @@ import attrs
 
 from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError, MetadataTooLarge
+from ..field_checks import instance_of
 from .mime_types import (
     MAX_NUMBER,
     WELL_KNOWN_BIT,
@@ -37,8 +38,8 @@ class MetadataEntry:
         content: The entry's bytes.
     """
 
-    mime_type: IdOrName
-    content: bytes = b""
+    mime_type: IdOrName = attrs.field(validator=instance_of(str, int))
+    content: bytes = attrs.field(default=b"", validator=instance_of(bytes))
 
     def __repr__(self) -> str:
         """Without the content, which may be a password."""

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError, MetadataTooLarge
+from ..field_checks import TEXT, argument
 from .composite import CompositeMetadata, MetadataEntry
 from .mime_types import MIME, same_mime_type
 
@@ -72,9 +73,12 @@ def route_metadata(
         more: Encoded metadata of that MIME type, to be added behind.
 
     Raises:
+        TypeError: The route is not text.
         MetadataError: The connection's metadata MIME type has no place for a route, or no place for
             both a route and ``more``; or the route is too long.
     """
+    if type(route) is not str:
+        argument("route", route, TEXT)
     encoded = _route_metadata(route, mime_type)
     if not more:
         return encoded

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from ..field_checks import listed
 from ..transports.base import FrameTransport
 from ..transports.byte_stream import RECEIVE_SIZE, ByteStreamTransport
 from .frames import LengthDecoder, join_frames
@@ -29,15 +30,18 @@ PROTOCOLS: Final = ("rsocket", "reactivesocket")
 _FORMS: Final = (Wire.REACTIVESOCKET, Wire.REACTIVESOCKET_WITH_LENGTH)
 
 
-def check_protocols(protocols: Collection[str]) -> None:
-    """Check the names of protocols.
+def check_protocols(protocols: Collection[str]) -> tuple[str, ...]:
+    """Check the names of protocols, and return them.
 
     Raises:
+        TypeError: It is not a list of names.
         ValueError: A name is unknown, or there is no name.
     """
-    if isinstance(protocols, str) or not protocols or not set(protocols) <= set(PROTOCOLS):
+    named = (protocols,) if isinstance(protocols, str) else listed("protocols", protocols, str)
+    if isinstance(protocols, str) or not named or not set(named) <= set(PROTOCOLS):
         names = " and ".join(map(repr, PROTOCOLS))
         raise ValueError(f"the protocols must be {names}, one or both, not {protocols!r}")
+    return named
 
 
 def speak_reactivesocket(

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final, overload
 
 import trio
 
+from ..arguments import check_source
 from ..codecs import DEFAULT_CODECS, CodecError, Codecs
+from ..codecs.mismatch import Unconvertible
 from ..codecs.registry import allows_none, annotation_name
 from ..errors import MetadataError
+from ..field_checks import argument, instance_of
+from ..interactions.block import OnlyByBlock
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.data_mime_types import DataMimeType
@@ -49,6 +53,7 @@ class Caller:
                 f"Caller takes a Requester, not {type(requester).__name__}: `async with "
                 "connect(...) as requester` gives one"
             )
+        argument("codecs", codecs, instance_of(Codecs))
         self._requester = requester
         self._codecs = codecs
         self._limits = requester.limits
@@ -70,6 +75,8 @@ class Caller:
                 f"a Caller takes an object and makes the {type(value).__name__} of it: to send one "
                 "of your own, call the same method of the Requester"
             )
+        if mime_type is not None and type(mime_type) is not str:
+            argument("mime_type", mime_type, instance_of(str, none=True))
         return Payload(self._codecs.encode(value, type(value), mime_type or self._mime_type))
 
     @overload
@@ -88,6 +95,8 @@ class Caller:
             CodecError: The data are not of that type; or the payload is ``None``, and the type is
                 not ``None``, ``T | None`` or ``Any``.
         """
+        if payload is not None and type(payload) is not Payload:
+            argument("payload", payload, instance_of(Payload, none=True))
         if payload is None:
             if allows_none(returns):
                 return None
@@ -234,7 +243,7 @@ class Caller:
         opened = self._requester.request_stream(
             self._request(route, value, metadata), route=route, metadata=metadata, prefetch=prefetch
         )
-        return self._items(opened, returns)
+        return OnlyByBlock(self._items(opened, returns), "request_stream")
 
     @overload
     def request_channel(
@@ -287,6 +296,7 @@ class Caller:
         If cancelled: as `Requester.request_channel`.
         """
         self._check(returns)
+        check_source("values", values, "objects")
         mime_type = self._type_of(route, metadata)
 
         def encode(value: object) -> bytes:
@@ -300,7 +310,7 @@ class Caller:
         opened = self._requester.request_channel(
             source, route=route, metadata=metadata, prefetch=prefetch
         )
-        return self._items(opened, returns)
+        return OnlyByBlock(self._items(opened, returns), "request_channel")
 
     @asynccontextmanager
     async def _items(
@@ -335,7 +345,13 @@ class Caller:
         try:
             known = returns in self._checked
         except TypeError:  # something in it has no hash
-            self._codecs.check_decode(returns)
+            try:
+                self._codecs.check_decode(returns)
+            except Unconvertible:
+                raise
+            except TypeError as error:
+                name = annotation_name(returns)
+                raise TypeError(f"returns={name} is not a type: {error}") from None
             return
         if not known:
             self._codecs.check_decode(returns)

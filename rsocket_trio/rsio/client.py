@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 
 import trio
 
 from ..errors import ConnectFailed, ConnectionClosed, InternalError, fresh_copy
-from ..interactions.block import Block
+from ..field_checks import FLAG, argument, instance_of
+from ..interactions.block import Block, opened_by_block
 from ..interactions.isolation import crash
 from ..protocol.retry import Retry
 from ..sockets.tls import check_context
@@ -28,7 +28,7 @@ from .targets import Served, check_served
 __all__ = ["connect"]
 
 
-@asynccontextmanager
+@opened_by_block
 async def connect(
     target: str | Uri | OpenTransport,
     *,
@@ -80,6 +80,7 @@ async def connect(
     If cancelled: the connection is closed; the goodbye is sent only if that needs no wait.
     """
     check_config(config)
+    argument("wait", wait, FLAG)
     if publish is not None:
         check_served(publish)
     host = Host(publish, config, extensions, data_mime_type)
@@ -139,8 +140,7 @@ async def _open(
         if ssl_context is not None:
             raise TypeError("ssl_context= goes with an address: an open stream is used as it is")
         return as_transport(target)
-    if retry is not None and not isinstance(retry, Retry):
-        raise TypeError(f"retry must be a Retry, not {type(retry).__name__}")
+    argument("retry", retry, instance_of(Retry, none=True))
     uri = rsio_uri(target)
     check_context(ssl_context, [uri])
     waits = iter(()) if retry is None else retry.delays(random.random)

@@ -21,6 +21,7 @@ import trio
 
 from ..entrance import over
 from ..errors import RemoteProtocolError
+from ..field_checks import listed
 from ..interactions.isolation import outcome_of
 from ..log_policy import logger
 from ..sealed import Sealed, make
@@ -115,14 +116,12 @@ class Extensions:
     def __init__(self, extensions: Sequence[Extension]) -> None:
         self.types: dict[int, Sequence[int]] = {}
         taken: set[int] = set()
-        for each in extensions:
-            if not isinstance(each, Extension):
-                raise TypeError(f"an extension must be an object of an Extension, not {each!r}")
+        self._extensions: Final = listed("extensions", extensions, Extension)
+        for each in self._extensions:
             if each.id in self.types or taken & set(each.types):
                 raise ValueError(f"two extensions have the id {each.id} or one of its types")
             self.types[each.id] = each.types
             taken |= set(each.types)
-        self._extensions: Final = tuple(extensions)
 
     def attach(self, link: Link, connection: Connection) -> None:
         """Begin on a connection."""

@@ -11,6 +11,7 @@ from itertools import islice
 from operator import length_hint
 from typing import Any, Final, Protocol, TypeAlias, final
 
+from ..field_checks import COUNT, FLAG, argument
 from ..reactive_streams.checks import (
     check_element,
     check_error,
@@ -49,10 +50,8 @@ def fixed_size(source: ElementSource, size: int, *, packed: bool = False) -> Fix
         TypeError: The source is nothing of this kind, or the size is no integer.
         ValueError: The size is less than 1.
     """
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(f"size must be an int, not {type(size).__name__}")
-    if size < 1:
-        raise ValueError(f"size must be at least 1, not {size}")
+    argument("size", size, COUNT)
+    argument("packed", packed, FLAG)
     given: object = source
     if isinstance(given, AsyncIterable) and not hasattr(given, "subscribe"):
         raise TypeError(

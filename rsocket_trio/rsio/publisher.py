@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, final
 
 from trio.lowlevel import checkpoint_if_cancelled
 
+from ..interactions.block import opened_by_block
 from ..reactive_streams.checks import check_subscriber
 from ..reactive_streams.iterating import (
     PREFETCH,
@@ -80,7 +81,7 @@ class RemotePublisher(IterablePublisher[bytes]):
         """
         return open_iter(self, prefetch, limit=limit)
 
-    @asynccontextmanager
+    @opened_by_block
     async def open_packed(
         self, prefetch: int = PACKED_PREFETCH, *, limit: int | None = None
     ) -> AsyncIterator[PackedStream]:

@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from ..errors import ConnectFailed, ConnectionClosed
+from ..field_checks import FUNCTION, argument, optional
 from ..interactions.isolation import contained, parted
 from ..interactions.leftovers import isolated
 from ..log_policy import logger
@@ -305,6 +306,5 @@ def _registry(
 ) -> _Registry:
     check_config(config)
     check_served(target)
-    if on_connection is not None and not callable(on_connection):
-        raise TypeError(f"on_connection must be a function, not {type(on_connection).__name__}")
+    argument("on_connection", on_connection, optional(FUNCTION))
     return _Registry(Host(target, config, extensions, data_mime_type), on_connection)

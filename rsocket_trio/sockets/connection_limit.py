@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from ..field_checks import COUNT, argument, optional
+
 __all__ = ["ConnectionCounts", "ConnectionLimit", "counts_of"]
 
 _MAX_REFUSING: Final = 16
@@ -23,10 +25,7 @@ class ConnectionLimit:
     """
 
     def __init__(self, max_connections: int | None) -> None:
-        if max_connections is not None and not isinstance(max_connections, int):
-            raise TypeError(f"max_connections must be an int, not {type(max_connections).__name__}")
-        if max_connections is not None and max_connections < 1:
-            raise ValueError(f"max_connections must be at least 1, not {max_connections}")
+        argument("max_connections", max_connections, optional(COUNT))
         self._counts = ConnectionCounts(max_connections)
 
     @property

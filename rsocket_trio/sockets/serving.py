@@ -13,6 +13,7 @@ from typing import TypeAlias
 import trio
 
 from ..entrance import Home
+from ..field_checks import argument, number
 from ..uri import Uri, shown
 
 __all__ = ["Listen", "RunningServer", "Serving"]
@@ -136,7 +137,10 @@ class RunningServer(ABC):
 
         Raises:
             RuntimeError: The caller is in another thread than the server.
+            TypeError: ``grace`` is no number.
+            ValueError: It is less than 0.
         """
         self._home.check("this server")
+        argument("grace", grace, number(at_least=0))
         self._serving.stop(grace)
         self._stop_connections(grace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -12,12 +12,13 @@ import trio
 import trio_websocket
 
 from ..config import MAX_FRAME_SIZE
+from ..field_checks import COUNT, SECONDS, argument
 from ..sockets.dial import dial
 from ..sockets.tls import check_context
 from ..uri import Uri, as_uri, shown
 from .base import FrameTransport
 from .over_stream import transport_over
-from .websocket_handshake import request_websocket
+from .websocket_handshake import normal_headers, request_websocket
 
 __all__ = ["NO_CONNECTION", "open_transport"]
 
@@ -36,7 +37,7 @@ NO_CONNECTION: Final = (
 async def open_transport(
     uri: str | Uri,
     *,
-    headers: Sequence[tuple[str, str]] = (),
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
     max_frame_size: int = MAX_FRAME_SIZE,
     handshake_timeout: float = 10.0,
@@ -45,8 +46,8 @@ async def open_transport(
 
     Args:
         uri: The server's address: a `Uri`, or the text of one.
-        headers: WebSocket: more headers of the handshake. ``Sec-WebSocket-Protocol`` proposes
-            subprotocols.
+        headers: WebSocket: more headers of the handshake, as a mapping or as pairs of a name and a
+            value. ``Sec-WebSocket-Protocol`` proposes subprotocols.
         ssl_context: TLS: how to verify the server; by default with the system's authorities.
         max_frame_size: The server's frames may be this long, in bytes.
         handshake_timeout: How long the handshakes of TLS and WebSocket may take, in seconds.
@@ -55,7 +56,7 @@ async def open_transport(
         The transport, ready for frames.
 
     Raises:
-        TypeError: ``uri`` or ``ssl_context`` is of a wrong type.
+        TypeError: An argument is of a wrong type.
         ValueError: The address or a header is not valid, or the address has no use for ``headers``
             or ``ssl_context``.
         ConnectFailed: No connection could be made; the message says what failed, ``__cause__``
@@ -66,6 +67,9 @@ async def open_transport(
     """
     uri = as_uri(uri)
     check_context(ssl_context, [uri])
+    headers = normal_headers(headers)
+    argument("max_frame_size", max_frame_size, COUNT)
+    argument("handshake_timeout", handshake_timeout, SECONDS)
     if headers and not uri.is_websocket:
         raise ValueError(
             f"headers= is for ws:// and wss:// only, not for {shown(uri)}: leave headers= out"

@@ -12,6 +12,8 @@ from collections.abc import Collection
 from typing import Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
+from ..field_checks import listed
+
 __all__ = ["EVERY", "OPAQUE", "Allowed", "may_connect", "normal_origin", "normal_origins"]
 
 Allowed: TypeAlias = frozenset[str] | None
@@ -40,7 +42,8 @@ def normal_origins(origins: Collection[str] | None) -> Allowed:
         if origins == EVERY:
             return frozenset({EVERY})
         raise TypeError("allowed_origins must be a list of origins, not a str: put it in a list")
-    return frozenset(EVERY if each == EVERY else normal_origin(each) for each in origins)
+    named = listed("allowed_origins", origins, str)
+    return frozenset(EVERY if each == EVERY else normal_origin(each) for each in named)
 
 
 def may_connect(origin: str, allowed: Allowed, *, host: str, local: str) -> bool:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, NoReturn
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from wsproto.connection import Connection, ConnectionType
 
 from ..errors import ConnectFailed
 from ..escapes import names_only
+from ..field_checks import TEXT, argument, listed
 from ..sockets.byte_stream import ByteStream
 from ..sockets.listen import NoHandshake
 from ..uri import Uri, default_port, join_host_port, without_query
@@ -36,6 +37,7 @@ __all__ = [
     "Handshake",
     "accept_websocket",
     "check_health_path",
+    "normal_headers",
     "refuse_websocket",
     "request_websocket",
 ]
@@ -488,6 +490,29 @@ async def _answer(stream: trio.abc.Stream, refusal: _Refusal) -> NoReturn:
     raise ConnectFailed(
         f"refused a WebSocket handshake with HTTP {_status(status)}: {refusal.why}{refusal.remedy}"
     )
+
+
+def normal_headers(
+    headers: Mapping[str, str] | Iterable[tuple[str, str]],
+) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of ``headers=``. It is iterated here, once, as it may be a generator.
+
+    Raises:
+        TypeError: It is no mapping of str to str, and no list of such pairs. The text shows no
+            value: it may be a password.
+    """
+    items = headers.items() if isinstance(headers, Mapping) else headers
+    pairs = listed("headers", items, tuple, list)
+    for pair in pairs:
+        if len(pair) != 2:
+            raise TypeError(
+                "the items of headers must be pairs of a name and a value, not of length "
+                f"{len(pair)}"
+            )
+        name, value = pair
+        argument("the name of a header in headers", name, TEXT)
+        argument(f"the value of {name!r} in headers", value, TEXT)
+    return tuple((name, value) for name, value in pairs)
 
 
 def _sort_headers(

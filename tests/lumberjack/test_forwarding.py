@@ -156,7 +156,7 @@ async def test_an_event_that_cannot_be_sent(tmp_path, started):
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5])
 async def test_a_wrong_number(tmp_path, wrong):
     async with open_spool(tmp_path / "spool") as spool:
-        with pytest.raises(ValueError, match="max_in_flight must be at least 1"):
+        with pytest.raises((TypeError, ValueError), match="max_in_flight must be"):
             await ship_from(spool, HeldShipper(), max_in_flight=wrong)
 
 

@@ -232,8 +232,8 @@ async def test_arguments():
     for options, error, text in [
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1, not 0"),
         ({"in_flight": 0}, ValueError, "in_flight must be at least 1"),
-        ({"in_flight": 1.5}, TypeError, "in_flight must be an int, not float"),
-        ({"batch_size": True}, TypeError, "batch_size must be an int, not bool"),
+        ({"in_flight": 1.5}, TypeError, "in_flight must be of type int, not float"),
+        ({"batch_size": True}, TypeError, "batch_size must be of type int, not bool"),
         ({"linger": -1}, ValueError, "linger must be at least 0"),
         ({"linger": float("nan")}, ValueError, "linger must be at least 0"),
     ]:
@@ -241,7 +241,7 @@ async def test_arguments():
             with pytest.raises(error, match=text):
                 await ship_stream(source, Sink(), **options)
             assert await anext(source) == b"1"
-    with pytest.raises(TypeError, match="source must be an async iterable, not list"):
+    with pytest.raises(TypeError, match="source must be of type AsyncIterable, not list"):
         await ship_stream([b"1"], Sink())
 
 

@@ -148,7 +148,7 @@ async def test_a_peer_that_breaks_an_extension_gets_a_goodbye(messages, reason):
 async def test_extensions_must_differ():
     with pytest.raises(ValueError, match="two extensions"):
         await rsio.serve({}, "rsio://127.0.0.1:0", extensions=[rsio.Ping(), rsio.Ping()])
-    with pytest.raises(TypeError, match="must be an object of an Extension"):
+    with pytest.raises(TypeError, match="must be of type Extension, not the class Ping"):
         await rsio.serve({}, "rsio://127.0.0.1:0", extensions=[rsio.Ping])
 
 

@@ -90,7 +90,7 @@ def test_a_source_that_cannot_be_opened_is_an_error():
     ("arguments", "kind", "text"),
     [
         (([], 0), ValueError, "size must be at least 1"),
-        (([], "8"), TypeError, "size must be an int"),
+        (([], "8"), TypeError, "size must be of type int"),
         ((5, 8), TypeError, "a publisher or an iterable"),
         ((b"12345678", 8), TypeError, "a publisher or an iterable"),
     ],

@@ -316,7 +316,7 @@ async def test_a_peer_that_confirms_no_cancel_costs_bounded_memory():
 
 async def test_the_reason_of_a_goodbye_is_text():
     async with stranger_to_client() as (stranger, connection):
-        with pytest.raises(TypeError, match="reason must be a str, not int"):
+        with pytest.raises(TypeError, match="reason must be of type str, not int"):
             await connection.goodbye(5)
         await stranger.send(Goodbye(""))
         assert await stranger.next(Goodbye) is not None

@@ -78,7 +78,7 @@ def test_a_limit_below_one_is_refused(wrong: int) -> None:
 @pytest.mark.parametrize("wrong", ["10", 1.5])
 def test_a_limit_of_a_wrong_type_is_refused(wrong: Any) -> None:
     """It is refused at once, and not at the first connection."""
-    with pytest.raises(TypeError, match="max_connections must be an int"):
+    with pytest.raises(TypeError, match="max_connections must be of type int"):
         ConnectionLimit(wrong)
 
 

@@ -51,7 +51,7 @@ def test_a_single_text_is_not_a_list() -> None:
     """As a list, one text would allow the pages of single letters."""
     with pytest.raises(TypeError, match="a list"):
         normal_origins("https://example.org")
-    with pytest.raises(TypeError, match="must be a str"):
+    with pytest.raises(TypeError, match="must be of type str"):
         normal_origins([1])  # type: ignore[list-item] # to see that it is found
     assert normal_origins(None) is None
     assert normal_origins("*") == normal_origins(["*"]) == {"*"}

@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from ...entrance import over
+from ...field_checks import argument, instance_of
 from .backlog import Backlog
 from .deliveries import Delivery
 from .event_encoder import EventEncoder
@@ -86,6 +87,7 @@ class Intake:
         Checkpoint: if there are many events, or an earlier call is not queued yet.
         If cancelled: nothing is queued.
         """
+        argument("events", events, instance_of(Iterable))
         number = next(self._numbers)
         first = self._checking[number] = trio.Event()
         self._tell_first()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from typing import Final, final
 
 import attrs
@@ -13,12 +12,12 @@ import trio
 
 from ...entrance import Home
 from ...errors import ConnectFailed, InternalError
-from ...interactions.block import Block
+from ...interactions.block import Block, opened_by_block
 from ...interactions.isolation import crash
 from ...sealed import Sealed, make
 from ...sockets.tls import check_context
 from ...uri import Uri
-from ..addresses import lumberjack_uri
+from ..addresses import lumberjack_uris
 from .backlog import Backlog
 from .bell import Bell
 from .config import ShipperConfig, check_shipper_config
@@ -178,7 +177,7 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
         self._load.backlog.fail_all(reason)
 
 
-@asynccontextmanager
+@opened_by_block
 async def connect(
     uris: str | Uri | Sequence[str | Uri],
     *,
@@ -212,9 +211,7 @@ async def connect(
     If cancelled: connections are closed. Calls of `Shipper.send` in other tasks raise `ShipError`.
     """
     check_shipper_config(config)
-    parsed = [lumberjack_uri(each) for each in ([uris] if isinstance(uris, str | Uri) else uris)]
-    if not parsed:
-        raise ValueError('name an address to ship to, e.g. "lumberjack://127.0.0.1:5044"')
+    parsed = lumberjack_uris(uris)
     check_context(ssl_context, parsed)
     if ssl_context is None and any(uri.is_encrypted for uri in parsed):
         ssl_context = ssl.create_default_context()  # Once: it reads many certificates.

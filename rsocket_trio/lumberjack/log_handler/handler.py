@@ -15,11 +15,12 @@ from weakref import WeakSet
 
 import attrs
 
+from ...field_checks import FUNCTION, argument, optional
 from ...log_policy import reached_handlers
 from ...protocol.retry import Retry
 from ...sockets.tls import check_context
 from ...uri import Uri
-from ..addresses import lumberjack_uri
+from ..addresses import lumberjack_uris
 from ..client.config import ShipperConfig, check_shipper_config
 from ..client.event_encoder import EventEncoder
 from ..client.shipper import connect
@@ -142,13 +143,9 @@ class LumberjackHandler(logging.Handler):
             linger=linger,
             close_timeout=close_timeout,
         )
-        if to_event is not None and not callable(to_event):
-            raise TypeError(f"to_event must be a function, not {type(to_event).__name__}")
+        argument("to_event", to_event, optional(FUNCTION))
         shipping = _as_config(config)
-        listed = [uris] if isinstance(uris, str | Uri) else uris
-        parsed = [lumberjack_uri(each) for each in listed]
-        if not parsed:
-            raise ValueError('name an address to ship to, e.g. "lumberjack://127.0.0.1:5044"')
+        parsed = lumberjack_uris(uris)
         check_context(ssl_context, parsed)
         self._settings: Final = settings
         self._config: Final = shipping

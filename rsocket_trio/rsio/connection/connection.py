@@ -9,6 +9,7 @@ import attrs
 from ...connection.lifecycle import Phase
 from ...entrance import over
 from ...errors import fresh_copy
+from ...field_checks import TEXT, argument, instance_of
 from ...sealed import Sealed
 from ..publisher import RemotePublisher
 
@@ -109,6 +110,8 @@ class Connection(
         failure = self._link.lifecycle.failure
         if failure is not None:
             raise fresh_copy(failure)
+        argument("message_type", message_type, instance_of(int))
+        argument("content", content, instance_of(bytes, bytearray, memoryview))
         message = self._link.session.extension(message_type, content)
         self._link.queue.put(message)
 
@@ -128,8 +131,7 @@ class Connection(
         If cancelled: the goodbye is sent nevertheless, and this does not wait for the answer.
         """
         self._check_home()
-        if not isinstance(reason, str):
-            raise TypeError(f"the reason must be a str, not {type(reason).__name__}")
+        argument("reason", reason, TEXT)
         self._link.goodbye(reason)
         await self._link.over.wait()
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, final
 
 import attrs
 import trio
 
 from ...errors import ConnectFailed, InternalError, fresh_copy
-from ...interactions.block import Block
+from ...field_checks import argument, instance_of
+from ...interactions.block import Block, OnlyByBlock, opened_by_block
 from ...interactions.isolation import crash
 from ...protocol.retry import Retry
 from ...sealed import Sealed, make
@@ -168,7 +169,8 @@ class Client(metaclass=Sealed, given="connect gives one"):
     ) -> AbstractAsyncContextManager[Any]:
         if not isinstance(method, Method) or method.kind is not kind:
             raise _wrong_kind(method, kind)
-        return self._open(OutgoingCall(method, as_metadata(metadata)), request)
+        opened = self._open(OutgoingCall(method, as_metadata(metadata)), request)
+        return OnlyByBlock(opened, kind.value)
 
     async def _send(self, call: OutgoingCall, request: Any) -> Any:
         return await unary(self._connection, call.method, request, call.metadata)
@@ -202,7 +204,7 @@ class Client(metaclass=Sealed, given="connect gives one"):
         )
 
 
-@asynccontextmanager
+@opened_by_block
 async def connect(
     target: str | Uri | OpenStream,
     *,
@@ -271,8 +273,7 @@ async def _open(
         if retry is not None:
             raise TypeError("retry= goes with an address: an open stream cannot be dialled again")
         return as_byte_stream(target)
-    if retry is not None and not isinstance(retry, Retry):
-        raise TypeError(f"retry must be a Retry, not {type(retry).__name__}")
+    argument("retry", retry, instance_of(Retry, none=True))
     uri = ttrpc_uri(target)
     waits = iter(()) if retry is None else retry.delays(random.random)
     while True:
