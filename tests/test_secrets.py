@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
 from contextlib import suppress
+from pathlib import Path
 
 import attrs
 import pytest
@@ -41,6 +43,7 @@ from rsocket_trio.ttrpc.metadata import as_metadata
 from rsocket_trio.ttrpc.server.call import Call
 from rsocket_trio.uri import Uri, parse_uri, shown
 from rsocket_trio.wires import wire_of
+from tests.programs import ROOT
 
 SECRET = "hunter2"
 BYTES = SECRET.encode()
@@ -184,6 +187,33 @@ def test_an_error_about_an_address(address):
         except ValueError as error:
             refused.append(error)
     assert [error for error in refused if SECRET in str(error) or error.__cause__] == []
+
+
+def is_address(node):
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.strip("_") in {"uri", "address", "listener"}
+    return False
+
+
+def texts_with_addresses(tree):
+    """The places where a text for people has an address as it is."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FormattedValue(value=value) if is_address(value):
+                yield node.lineno
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="logger")), args=args):
+                yield from (node.lineno for each in args[1:] if is_address(each))
+
+
+def test_every_text_shows_an_address_by_one_function():
+    """A new log line or error with ``{uri}`` would show its query."""
+    found = [
+        f"{file}:{line}"
+        for file in (Path(ROOT) / "rsocket_trio").rglob("*.py")
+        for line in texts_with_addresses(ast.parse(file.read_text()))
+    ]
+    assert found == []
 
 
 async def test_a_connection_that_cannot_be_made():

@@ -78,7 +78,7 @@ def parse_subscription(text: str) -> Subscription:
         # What looks like a route may be the rest of a password, so no part is shown alone.
         raise ValueError(f"{shown(text)!r} is not an address with a route") from None
     if not route:
-        example = f"{shown(uri)}#events" if uri.path else f"{uri}/events"
+        example = f"{shown(uri)}#events" if uri.path else f"{shown(uri)}/events"
         raise ValueError(f"{shown(text)!r} names no route of a publisher, as in {example!r}")
     most, what = (_MAX_NAME, "the name of a publisher") if is_rsio else (_MAX_ROUTE, "a route")
     if len(route.encode()) > most:

@@ -24,18 +24,18 @@ def explain(error: Exception, what: str, uri: str) -> ReadFailed:
         what: What was asked for, e.g. the route.
         uri: The address of the responder.
     """
-    uri = shown(uri)
+    place = shown(uri)
     match error:
         case StreamError():
-            text = f"the responder {uri} has answered {what} with {error}"
+            text = f"the responder {place} has answered {what} with {error}"
         case SetupError():
-            text = f"the responder {uri} has refused the connection: {error}"
+            text = f"the responder {place} has refused the connection: {error}"
         case ConnectFailed():
-            text = f"no connection to {uri}: {error}"
+            text = f"no connection to {place}: {error}"
         case RSocketError():
-            text = f"the connection to {uri} ended while {what} was read: {error}"
+            text = f"the connection to {place} ended while {what} was read: {error}"
         case _:
-            text = f"{what} of {uri} cannot be read: {error}"
+            text = f"{what} of {place} cannot be read: {error}"
     failure = ReadFailed(text)
     failure.__cause__ = error
     return failure
