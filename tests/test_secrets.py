@@ -36,6 +36,7 @@ from rsocket_trio.cli import main
 from rsocket_trio.collector import parse_subscription
 from rsocket_trio.metadata import CompositeMetadata, MetadataEntry
 from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.reactive_streams import collect
 from rsocket_trio.reactivesocket import frames as old_frames
 from rsocket_trio.routing.parameters import Route
 from rsocket_trio.ttrpc import OutgoingCall
@@ -44,6 +45,7 @@ from rsocket_trio.ttrpc.server.call import Call
 from rsocket_trio.uri import Uri, parse_uri, shown
 from rsocket_trio.wires import wire_of
 from tests.programs import ROOT
+from tests.rsio.engine_scenes import pair as rsio_pair
 
 SECRET = "hunter2"
 BYTES = SECRET.encode()
@@ -264,3 +266,17 @@ def test_metadata_of_ttrpc_that_are_refused(metadata):
     with pytest.raises(TypeError) as caught:
         as_metadata(metadata)
     assert SECRET not in str(caught.value)
+
+
+async def test_a_publisher_that_fails(caplog):
+    """The name of a publisher of rsio may have a query, and a peer chooses it."""
+
+    async def items():
+        raise KeyError("no token")
+        yield
+
+    async with rsio_pair(lambda name, connection: items()) as link:
+        with pytest.raises(rsio.PublisherError):
+            await collect(link.publisher(f"ticks?token={SECRET}"))
+    assert "ticks?***" in caplog.text
+    assert SECRET not in caplog.text

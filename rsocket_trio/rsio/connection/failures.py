@@ -12,6 +12,7 @@ from typing import Final
 
 from ...errors import StreamError, addressed
 from ...log_policy import logger
+from ...uri import without_query
 from ..errors import PublisherError
 
 __all__ = ["FAILED", "text_for_peer"]
@@ -26,6 +27,7 @@ def text_for_peer(error: Exception, name: str) -> str:
         error: What the publisher has ended with.
         name: The name of the publisher.
     """
+    name = without_query(name)
     try:
         answer = addressed(error, PublisherError, StreamError)
         text = answer.text if isinstance(answer, PublisherError) else None

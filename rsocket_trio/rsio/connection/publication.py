@@ -19,6 +19,7 @@ import trio
 from ...interactions.isolation import outcome_of
 from ...log_policy import logger
 from ...reactive_streams.demand import MAX_DEMAND
+from ...uri import without_query
 from ..errors import PublisherError
 from .changes import changed
 from .failures import text_for_peer
@@ -389,4 +390,4 @@ def _element_size(publisher: object, limit: int) -> int:
 
 
 def _report(name: str, what: str, error: Exception) -> None:
-    logger.error("the publisher %r raised from %s()", name, what, exc_info=error)
+    logger.error("the publisher %r raised from %s()", without_query(name), what, exc_info=error)

@@ -152,6 +152,12 @@ class Publications:
             self.queue.put_reply(self.session.subscribed(publication.stream_id, 0))
             publication.on_error(error)
 
+    @property
+    def parent_task(self) -> trio.lowlevel.Task:
+        """The task of the connection: sources see in which run of trio they would start."""
+        assert self.nursery is not None
+        return self.nursery.parent_task
+
     def start_soon(self, run: Callable[[], Awaitable[None]], *, name: object = None) -> None:
         """Start the task of a source; nothing of it reaches the connection.
 
