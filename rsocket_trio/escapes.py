@@ -28,13 +28,16 @@ def cut(text: str, at_most: int) -> str:
 
 
 def size_only(secret: object) -> str:
-    """Return what the ``repr`` of an object shows of a field that may be a secret: its size."""
+    """Return what the ``repr`` of an object shows of a field that may be a secret.
+
+    The size of bytes, and the type of everything else.
+    """
     if isinstance(secret, bytes | bytearray):
         return f"<{len(secret)} bytes>"
     return "None" if secret is None else f"<{type(secret).__name__}>"
 
 
-def names_only(pairs: Iterable[tuple[str, str]]) -> str:
+def names_only(pairs: Iterable[tuple[str, object]]) -> str:
     """Return what the ``repr`` of an object shows of headers or metadata: their names."""
     return f"<{', '.join(name for name, _ in pairs)}>"
 

@@ -81,7 +81,7 @@ class Setup:
     max_lifetime: float
     transport: TransportInfo
     ours: bool = False
-    principal: Any = None
+    principal: Any = attrs.field(default=None, repr=size_only)  # some are tokens
     stopping: Stopping = attrs.field(factory=Stopping, repr=False, eq=False)
 
 

@@ -63,6 +63,7 @@ SETUP = Setup(
     keepalive_interval=1.0,
     max_lifetime=1.0,
     transport=INFO,
+    principal=SECRET,
 )
 METHOD = ttrpc.Method.raw("a.B", "C")
 
@@ -70,7 +71,12 @@ OBJECTS = [
     INFO,
     SETUP,
     ResumeFacts(setup=SETUP, transport=INFO),
-    RequestFacts(interaction=Interaction.REQUEST_RESPONSE, route=Route("x"), setup=SETUP),
+    RequestFacts(
+        interaction=Interaction.REQUEST_RESPONSE,
+        route=Route("x"),
+        setup=SETUP,
+        outer_principal=SECRET,
+    ),
     Payload(b"", BYTES),
     StreamedPayload(None, BYTES),
     SimpleAuthentication("ada", SECRET),
@@ -84,7 +90,7 @@ OBJECTS = [
     parse_uri(f"ws://h:1{QUERY}"),
     parse_subscription(f"ws://h:1{QUERY}#events"),
     parse_subscription(f"rsio://h:1/ticks?token={SECRET}"),
-    Call(method=METHOD, metadata=HEADERS, transport=INFO),
+    Call(method=METHOD, metadata=HEADERS, transport=INFO, attributes={"who": SECRET}),
     OutgoingCall(METHOD, HEADERS),
     ttrpc.wire.messages.Request("a.B", "C", b"", 0, HEADERS),
     frames.SetupFrame(1, 0, 1, 1, metadata=BYTES, data=BYTES, resume_token=BYTES),

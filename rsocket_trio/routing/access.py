@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ..config import DEFAULT_LIMITS, Limits
+from ..escapes import size_only
 from ..metadata.authentication import Authentication, decode_authentication
 from ..metadata.composite import CompositeMetadata, MetadataEntry
 from ..metadata.mime_types import MIME, same_mime_type
@@ -34,7 +35,7 @@ class RequestFacts:
     interaction: Interaction | Delivery
     route: Route
     setup: Setup
-    outer_principal: Any = None
+    outer_principal: Any = attrs.field(default=None, repr=size_only)
 
     @property
     def principal(self) -> Any:

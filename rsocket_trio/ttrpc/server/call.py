@@ -35,7 +35,7 @@ class Call:
     deadline: float = float("inf")
     transport: TransportInfo
     stopping: Stopping = attrs.field(factory=Stopping, repr=False, eq=False)
-    attributes: dict[str, Any] = attrs.field(factory=dict)
+    attributes: dict[str, Any] = attrs.field(factory=dict, repr=lambda d: names_only(d.items()))
 
     def values(self, key: str) -> list[str]:
         """Return the metadata values of a key, in order; case makes a difference."""
