@@ -6,18 +6,30 @@ It calls these functions for all others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..errors import Canceled, LocalProtocolError
 from ..log_policy import logger
 from ..payload import Payload
+from ..reactive_streams.unread import size_of
 from ..streamed import StreamedPayload
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..account import Account
     from ..interactions.operation import ResponderOperation
+    from ..streamed import AnyPayload
 
-__all__ = ["check_size", "check_streamed", "not_sendable", "take_answer"]
+__all__ = [
+    "WaitingElements",
+    "check_size",
+    "check_streamed",
+    "not_sendable",
+    "take_answer",
+]
+
+_TOO_MANY: Final = "too many answers on this connection wait to be read"
 
 
 def check_streamed(payload: object) -> None:
@@ -58,13 +70,37 @@ def take_answer(answers: Account, operation: ResponderOperation, size: int) -> N
     """
     if not answers.take_first(size):
         logger.info("a request has ended: %d bytes of answers wait for its peer", answers.held)
-        error = Canceled("too many answers on this connection wait to be read")
+        error = Canceled(_TOO_MANY)
         operation.fail(error)
         operation.stop(str(error))
         try:
             raise error
         finally:
             del error  # its traceback holds this frame: a cycle, with the payload
+
+
+class WaitingElements:
+    """Counts the elements that a publisher has made behind an item of its stream that waits.
+
+    It is an `rsocket_trio.reactive_streams.unread.ElementCounter`.
+    """
+
+    def __init__(self, answers: Account) -> None:
+        self._answers = answers
+
+    def add(self, element: AnyPayload, /) -> Canceled | None:
+        """Take memory for an element; return the error of its stream if there is none."""
+        if self._answers.take_first(size_of(element)):
+            return None
+        return Canceled(_TOO_MANY)
+
+    def remove(self, element: AnyPayload, /) -> None:
+        """An element is going to be sent."""
+        self._answers.give_back(size_of(element))
+
+    def remove_all(self, elements: Iterable[AnyPayload], /) -> None:
+        """Elements were dropped, or are going to be sent."""
+        self._answers.give_back(sum(map(size_of, elements)))
 
 
 def not_sendable(payload: object) -> TypeError:

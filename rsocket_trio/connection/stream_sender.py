@@ -22,9 +22,16 @@ from ..payload import Payload
 from ..protocol.body_fragments import BodyFragments
 from ..protocol.fragmentation import PAYLOAD_HEAD, fragment_payload, fragment_request
 from ..protocol.frame_rules import REQUEST_TYPES
+from ..reactive_streams.unread import size_of
 from ..streamed import StreamedPayload
 from .body_sender import BodySender
-from .sendable import check_size, check_streamed, not_sendable, take_answer
+from .sendable import (
+    WaitingElements,
+    check_size,
+    check_streamed,
+    not_sendable,
+    take_answer,
+)
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
@@ -103,6 +110,7 @@ class StreamSender:
         self._max_request = max_request
         self._fragment_size = config.fragment_size
         self._bodies = BodySender(table, outbox, admission, memory.answers, config.fragment_size)
+        self._elements = WaitingElements(memory.answers)
         self._burst = 0
         self.home = Home()
 
@@ -292,15 +300,17 @@ class StreamSender:
         operation = self._operations.get(stream_id)
         if not isinstance(operation, ResponderOperation):
             return 0  # the application chose how many requests it has
-        size = ITEM_COST
-        for part in (payload.metadata, payload.data):
-            if isinstance(part, bytes | bytearray):  # what cannot be sent is refused with its turn
-                size += len(part)
+        size = size_of(payload)
         take_answer(self.memory.answers, operation, size)
         return size
 
     def let_go_item(self, size: int) -> None:
         self.memory.answers.give_back(size)
+
+    def counter_of(self, stream_id: int) -> WaitingElements | None:
+        if isinstance(self._operations.get(stream_id), ResponderOperation):
+            return self._elements
+        return None
 
     async def _send_fragments(
         self, operation: Operation | None, stream_id: int, flags: int, payload: Payload

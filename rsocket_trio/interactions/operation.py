@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..protocol.interaction import Interaction
     from ..protocol.memory import ConnectionMemory
     from ..protocol.reassembly import Reassembler
+    from ..reactive_streams.unread import ElementCounter
     from ..streamed import AnyPayload
     from .payload_body import PayloadBody
     from .sending import AnyItems
@@ -140,6 +141,9 @@ class Outbound(Protocol):
         """See `rsocket_trio.interactions.sending.Carrier`."""
 
     def let_go_item(self, size: int) -> None:
+        """See `rsocket_trio.interactions.sending.Carrier`."""
+
+    def counter_of(self, stream_id: int) -> ElementCounter | None:
         """See `rsocket_trio.interactions.sending.Carrier`."""
 
     def send_control(self, frame: bytes) -> None:

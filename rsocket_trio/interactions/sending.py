@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
@@ -12,10 +13,11 @@ from ..errors import ApplicationError
 from ..frames.header import HEADER, NEXT, FrameType
 from ..payload import Payload
 from ..reactive_streams.interfaces import Publisher
-from ..reactive_streams.iterating import close_iterator, iterator_over
+from ..reactive_streams.iterating import close_iterator, counted, iterator_over
 from ..streamed import AnyPayload
 
 if TYPE_CHECKING:
+    from ..reactive_streams.unread import ElementCounter
     from .credit_gate import CreditGate
     from .operation import Space
 
@@ -78,6 +80,12 @@ class Carrier(Protocol):
 
     def let_go_item(self, size: int) -> None:
         """Undo `hold_item`: the item waits no more."""
+
+    def counter_of(self, stream_id: int) -> ElementCounter | None:
+        """Return what counts the elements of a publisher behind an item that waits.
+
+        ``None`` if nobody does.
+        """
 
 
 class Producer(Protocol):
@@ -180,16 +188,18 @@ async def send_items(operation: Producer, items: AnyItems, credit: CreditGate) -
                         await checkpoint()
                     if not credit.take():
                         burst = 0
-                        if not await _credit_for(operation, payload, credit):
-                            over = True
-                            break
+                        with _behind_it_counted(iterator, operation):
+                            if not await _credit_for(operation, payload, credit):
+                                over = True
+                                break
                     taken = True
                     if not operation.live:
                         over = True
                         break
                     if not outbound.try_send_payload(stream_id, NEXT, payload):
                         burst = 0
-                        await outbound.send_payload(stream_id, NEXT, payload)
+                        with _behind_it_counted(iterator, operation):
+                            await outbound.send_payload(stream_id, NEXT, payload)
                     taken = False
                     burst += 1
                     break
@@ -219,6 +229,17 @@ async def send_items(operation: Producer, items: AnyItems, credit: CreditGate) -
         await close_iterator(iterator)
     if operation.live:
         operation.send_complete()
+
+
+def _behind_it_counted(
+    iterator: AsyncIterator[AnyPayload], operation: Producer
+) -> AbstractContextManager[None]:
+    """Count the elements that a publisher has made ahead, while the item before them waits."""
+    counter = operation.outbound.counter_of(operation.stream_id)
+    inner: Callable[[ElementCounter | None], AbstractContextManager[None]] | None = getattr(
+        iterator, "counted", None
+    )
+    return counted(iterator, counter) if inner is None else inner(counter)
 
 
 async def _credit_for(operation: Producer, item: AnyPayload, credit: CreditGate) -> bool:

@@ -8,13 +8,15 @@ reader requests them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable
+from itertools import islice
 from math import inf
-from typing import Final, Generic, NoReturn, TypeVar, cast
+from typing import Final, Generic, NoReturn, TypeVar
 
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..account import ITEM_COST
 from ..entrance import get_ident, not_at_home
 from ..errors import fresh_copy
 from ..log_policy import logger
@@ -22,9 +24,13 @@ from ..one_waiter import OneWaiter
 from .checks import check_element, check_error, check_subscription
 from .errors import TooManyElements
 from .interfaces import Subscription
-from .unread import UnreadAccount
+from .unread import ElementCounter, size_of
 
 __all__ = ["ElementInbox"]
+
+AHEAD_SIZE: Final = 64 * 2**10
+"""The bytes of elements that are requested ahead of somebody else's demand, judged by the elements
+before; one element of any size may be more."""
 
 T = TypeVar("T")
 
@@ -52,8 +58,8 @@ class ElementInbox(OneWaiter, Generic[T]):
         closed: Whether the reader wants no more.
         received: The number of elements that have arrived.
         outstanding: The number of elements that are requested and have not arrived.
-        account: Counts the bytes of the unread elements, which are bytes then; ``None`` if nobody
-            does. A publisher of a network sets it in ``subscribe``.
+        account: Counts the unread elements; ``None`` if nobody does. A publisher of a network sets
+            it in ``subscribe``, and whoever passes the elements on may do so by `count_with`.
     """
 
     __slots__ = (
@@ -62,7 +68,9 @@ class ElementInbox(OneWaiter, Generic[T]):
         "_batch",
         "_consumed",
         "_early",
+        "_element_size",
         "_failure",
+        "_fitting",
         "_left",
         "_subscription",
         "_task",
@@ -87,11 +95,13 @@ class ElementInbox(OneWaiter, Generic[T]):
         self._batch: float = max(window // 4, 1) if window else inf
         self._consumed = 0
         self._ahead: Callable[[], int] | None = None
+        self._fitting = 1  # what may be requested at once, with `_ahead`
+        self._element_size = ITEM_COST  # of an element of the last request
         self._early = 0  # requested before there was a subscription
         self._left = limit  # what may still be requested
         self._failure: Exception | None = None
         self._subscription: Subscription | None = None
-        self.account: UnreadAccount | None = None
+        self.account: ElementCounter | None = None
         self._thread: int | None = None
 
     # -- Subscriber -------------------------------------------------------------------------
@@ -123,7 +133,7 @@ class ElementInbox(OneWaiter, Generic[T]):
                 )
             return
         if self.account is not None:
-            failure = self.account.add(cast("Sized", element))
+            failure = self.account.add(element)
             if failure is not None:
                 self._end(failure)
                 return
@@ -158,11 +168,33 @@ class ElementInbox(OneWaiter, Generic[T]):
         if self.window:
             self._ahead = ahead
 
+    def count_with(self, counter: ElementCounter) -> Exception | None:
+        """Count what is unread, and what arrives, until `count_no_more`.
+
+        Returns:
+            An error if there is too much already; then it is not counted.
+        """
+        if self.account is not None:
+            return None  # a network counts them
+        for counted, element in enumerate(self.queue):
+            failure = counter.add(element)
+            if failure is not None:
+                counter.remove_all(islice(self.queue, counted))
+                return failure
+        self.account = counter
+        return None
+
+    def count_no_more(self, counter: ElementCounter) -> None:
+        """Undo `count_with`."""
+        if self.account is counter:
+            self.account = None
+            counter.remove_all(self.queue)
+
     def pop(self) -> T:
         """Take an element from the queue, and request more if it is time."""
         element = self.queue.popleft()
         if self.account is not None:
-            self.account.remove(cast("Sized", element))
+            self.account.remove(element)
         consumed = self._consumed + 1
         if consumed < self._batch:
             self._consumed = consumed
@@ -222,12 +254,17 @@ class ElementInbox(OneWaiter, Generic[T]):
         while True:
             self.check()
             if self.queue:
+                if self._ahead is not None:
+                    self._element_size = size_of(self.queue[-1])
                 return
             if self._task is not None:
                 raise trio.BusyResourceError("another task is reading from this publisher")
             ahead, subscribed = self._ahead, self._subscription is not None
             if ahead is not None and subscribed and not self.outstanding:
-                self._request(min(max(ahead(), 1), self.window))
+                # One at first, as nobody knows how large they are; twice as many each time.
+                fitting = max(min(self._fitting, AHEAD_SIZE // self._element_size), 1)
+                self._fitting = min(2 * fitting, self.window)
+                self._request(max(min(ahead(), fitting), 1))
                 continue
             await self._until_woken()
             if not self.queue:  # the end is still here for the next call
@@ -240,7 +277,7 @@ class ElementInbox(OneWaiter, Generic[T]):
         self.closed = True
         self._end(None)
         if self.account is not None:
-            self.account.remove_all(cast("deque[Sized]", self.queue))
+            self.account.remove_all(self.queue)
         self.queue.clear()
         self._failure = None
 

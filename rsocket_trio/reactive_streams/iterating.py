@@ -6,8 +6,8 @@ takes them from it. The demand is a window (``prefetch``) that moves with the re
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Generic, TypeVar, cast, final
 
 import attrs
@@ -18,6 +18,7 @@ from ..sealed import Sealed, make
 from .demand import MAX_DEMAND
 from .inbox import ElementInbox
 from .interfaces import Publisher
+from .unread import ElementCounter
 
 __all__ = [
     "ElementStatistics",
@@ -25,6 +26,7 @@ __all__ = [
     "IterablePublisher",
     "check_prefetch",
     "close_iterator",
+    "counted",
     "iterate",
     "iterator_over",
     "open_iter",
@@ -134,7 +136,8 @@ class ElementStream(
 
         Elements are requested when the reader has none left and waits for one: ``demand()`` of
         them, but at least one, and at most ``prefetch``. So the source is at most one element
-        ahead of that demand.
+        ahead of that demand. Of large elements fewer are requested: about 64 KiB of them, but one
+        of any size; and at first one, then twice as many each time.
 
         Args:
             demand: Returns how many elements may be passed on now.
@@ -273,6 +276,28 @@ def iterator_over(source: AsyncIterable[T] | Publisher[T]) -> AsyncIterator[T]:
     if isinstance(source, AsyncIterable) or not callable(getattr(source, "subscribe", None)):
         return aiter(cast("AsyncIterable[T]", source))
     return iterate(source)
+
+
+@contextmanager
+def counted(iterator: object, counter: ElementCounter | None) -> Iterator[None]:
+    """Have elements of a publisher counted that are here, or arrive, for the time of the block.
+
+    For whoever passes them on, and has to wait before the next one. Other iterators have none here.
+
+    Raises:
+        Exception: There is too much, says the counter.
+    """
+    if counter is None or not isinstance(iterator, ElementStream):
+        yield
+        return
+    inbox = iterator._inbox  # noqa: SLF001 - of this module
+    failure = inbox.count_with(counter)
+    if failure is not None:
+        raise failure
+    try:
+        yield
+    finally:
+        inbox.count_no_more(counter)
 
 
 async def close_iterator(iterator: object) -> None:

@@ -7,11 +7,34 @@ readers of a connection share one account.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sized
+from typing import Any, Protocol
 
 from ..account import ITEM_COST, Account
 from .errors import TooMuchUnread
 
-__all__ = ["UnreadAccount"]
+__all__ = ["ElementCounter", "UnreadAccount", "size_of"]
+
+
+def size_of(element: object) -> int:
+    """Return about how many bytes an element takes: those that it has, if it has any."""
+    size = ITEM_COST
+    for part in (element, getattr(element, "data", None), getattr(element, "metadata", None)):
+        if isinstance(part, bytes | bytearray | str):
+            size += len(part)
+    return size
+
+
+class ElementCounter(Protocol):
+    """Counts the elements of a queue; see `rsocket_trio.reactive_streams.inbox.ElementInbox`."""
+
+    def add(self, element: Any, /) -> Exception | None:
+        """Count an element; return an error, and do not count it, if there are too many."""
+
+    def remove(self, element: Any, /) -> None:
+        """An element has left the queue."""
+
+    def remove_all(self, elements: Iterable[Any], /) -> None:
+        """Elements have left it."""
 
 
 class UnreadAccount(Account):

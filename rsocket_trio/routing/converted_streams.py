@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, Final, Generic, TypeVar, cast
 
 import trio
 
 from ..payload import Payload
 from ..reactive_streams.interfaces import Publisher
-from ..reactive_streams.iterating import iterator_over
+from ..reactive_streams.iterating import counted, iterator_over
+from ..reactive_streams.unread import ElementCounter
 from ..streamed import AnyPayload, StreamedPayload
 
 __all__ = ["READY", "DecodedChannel", "EncodedItems", "TracedItems"]
@@ -75,6 +77,10 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         follow = getattr(self._items, "follow", None)
         if follow is not None:
             follow(demand)
+
+    def counted(self, counter: ElementCounter | None) -> AbstractContextManager[None]:
+        """See `rsocket_trio.reactive_streams.iterating.counted`."""
+        return counted(self._items, counter)
 
     async def athrow(self, error: BaseException) -> AnyPayload:
         """Raise ``error`` where the handler's generator waits.

@@ -25,6 +25,7 @@ from rsocket_trio.frames import (
     RequestResponseFrame,
     RequestStreamFrame,
 )
+from rsocket_trio.reactive_streams import from_iterable
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
 
 SIZE = 2**16
@@ -198,3 +199,100 @@ async def test_items_that_wait_for_credit_are_bounded(request_of, caplog):
             frames = await peer.drain()
             assert not [frame for frame in frames if isinstance(frame, ErrorFrame)]
     assert handlers.refused == len(refused)
+
+
+class Published(Responder):
+    """A publisher that makes each element when it is asked for, and as many as it is asked for."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def request_stream(self, payload):
+        return self.source()
+
+    def request_channel(self, payload, payloads):
+        return self.source()
+
+
+@pytest.mark.limits_row("RSocket: the same, for answers that are publishers")
+@pytest.mark.parametrize("size", [SIZE, 1000])
+@pytest.mark.parametrize(
+    "request_of", [lambda i: RequestStreamFrame(i, 50), lambda i: RequestChannelFrame(i, 50)]
+)
+async def test_a_publisher_is_asked_for_few_large_elements_ahead(request_of, size):
+    """What it has made waits behind the item that waits: 64 KiB or an item, and not 64 items."""
+
+    def elements():
+        return from_iterable(Payload(bytes(size)) for _ in range(100))
+
+    count = 200
+    async with frame_peer_client(Published(elements), config=CONFIG) as peer:
+        tracemalloc.start()
+        try:
+            await peer.send(*map(request_of, range(1, 2 * count, 2)))
+            await wait_all_tasks_blocked()
+            assert tracemalloc.get_traced_memory()[0] < 4 * MIB
+        finally:
+            tracemalloc.stop()
+        frames = await peer.drain()
+        errors = [frame for frame in frames if isinstance(frame, ErrorFrame)]
+        assert {frame.code for frame in errors} <= {ErrorCode.CANCELED}
+        assert len(errors) < count
+
+
+async def test_a_stream_of_large_elements_alone_is_not_refused():
+    """However many it is asked for: those ahead are few."""
+
+    def elements():
+        return from_iterable(Payload(bytes(size)) for size in (10, *[4 * SIZE] * 30))
+
+    async with frame_peer_client(Published(elements), config=CONFIG) as peer:
+        await peer.send(RequestStreamFrame(1, MOST))
+        received = 0
+        while not (frame := await peer.receive(PayloadFrame)).complete:
+            received += len(frame.data)
+        assert received == 10 + 30 * 4 * SIZE
+
+
+class Pushed:
+    """A publisher whose elements come when the test says so."""
+
+    def __init__(self):
+        self.demand = 0
+        self.canceled = False
+
+    def subscribe(self, subscriber):
+        self.subscriber = subscriber
+        subscriber.on_subscribe(self)
+
+    def request(self, n):
+        self.demand += n
+
+    def cancel(self):
+        self.canceled = True
+
+
+async def test_elements_that_arrive_while_an_item_waits_are_counted():
+    """They were asked for when there was room: past the limit their publisher is cancelled."""
+    source = Pushed()
+    async with frame_peer_client(Published(lambda: source), config=CONFIG) as peer:
+        await peer.send(RequestStreamFrame(1, MOST))
+        for _ in range(200):  # small ones, until it is asked for many
+            if source.demand == 0:
+                await wait_all_tasks_blocked()
+            if source.demand > 30:
+                break
+            source.demand -= 1
+            source.subscriber.on_next(Payload(b""))
+        many = source.demand
+        assert many > 30
+        for number in range(many):
+            source.subscriber.on_next(Payload(bytes(SIZE)))
+            if number < 10:
+                await wait_all_tasks_blocked()  # the first fill the room, and then one waits
+        assert source.canceled
+        kept = 0
+        while not isinstance(frame := await peer.receive(), ErrorFrame):
+            kept += frame.next
+        assert frame.code == ErrorCode.CANCELED
+        assert kept >= 1

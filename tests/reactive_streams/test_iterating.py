@@ -322,9 +322,12 @@ async def test_following_another_demand():
     """Only what may be passed on is requested, but at least one element, at most the window."""
     publisher = ByHand()
     elements = iterate(publisher, 8)
-    available = 3
+    available = 0
+    known = []
     elements.follow(lambda: available)
-    for available, known in ((3, [3]), (0, [3, 1]), (100, [3, 1, 8])):  # noqa: B007 - used above
+    # One at first, then twice as many each time, if so many may be passed on.
+    for available, n in ((3, 1), (1, 1), (3, 3), (0, 1), (100, 8), (100, 8)):  # noqa: B007 - above
+        known.append(n)
         with trio.move_on_after(0):
             await elements.receive()
         assert publisher.subscription.requested == known
@@ -332,6 +335,23 @@ async def test_following_another_demand():
             publisher.subscriber.on_next(7)
             assert await elements.receive() == 7
         assert publisher.subscription.requested == known
+    await elements.aclose()
+
+
+async def test_large_elements_are_requested_few_at_a_time():
+    """Those that are requested for another's demand have 64 KiB, judged by those before."""
+    publisher = ByHand()
+    elements = iterate(publisher, 64)
+    elements.follow(lambda: 1000)
+    asked = []
+    for size in (0, 0, 0, 0, 20_000, 20_000, 70_000, 70_000, 0, 0, 0):
+        with trio.move_on_after(0):
+            await elements.receive()
+        asked.append(publisher.subscription.requested[-1])
+        while elements.statistics().outstanding:
+            publisher.subscriber.on_next(bytes(size))
+            await elements.receive()
+    assert asked == [1, 2, 4, 8, 16, 3, 3, 1, 1, 2, 4]
     await elements.aclose()
 
 
@@ -348,7 +368,7 @@ async def test_following_a_publisher_that_is_late():
             await trio.testing.wait_all_tasks_blocked()
             late[0].on_subscribe(publisher.subscription)
             await trio.testing.wait_all_tasks_blocked()
-            assert publisher.subscription.requested == [3]
+            assert publisher.subscription.requested == [1]
             late[0].on_next(7)
     await elements.aclose()
 

@@ -204,3 +204,6 @@ class StreamOutbound:
 
     def let_go_item(self, size: int) -> None:
         """See `hold_item`."""
+
+    def counter_of(self, stream_id: int) -> None:
+        """Messages that are not encoded have no size."""
