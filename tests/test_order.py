@@ -859,6 +859,30 @@ async def test_a_waiting_task_that_is_cancelled_sees_no_end(each: Use, tmp_path)
     raise AssertionError("it never saw the end")
 
 
+ANSWERED = [
+    wait_for(rsocket, "a response", lambda it: it.requester.request_response(REQUEST)),
+    wait_for(rpc, "an answer", lambda it: it.client.unary(ECHO, b"x")),
+    wait_for(collectors, "numbers", lambda it: it.client.info()),
+]
+
+
+@pytest.mark.parametrize("each", ANSWERED, ids=str)
+async def test_an_answer_that_has_arrived_is_returned_to_a_cancelled_caller(each: Use, tmp_path):
+    """Else it would be lost; the cancellation waits for the next checkpoint, as always in trio."""
+    late = False
+    async with each.scene(tmp_path) as it:
+        for step in range(100):
+            scope = trio.CancelScope()
+            instrument = CancelAtStep(scope, step)
+            trio.lowlevel.add_instrument(instrument)
+            with scope:
+                await each.call(it)
+                late |= scope.cancel_called
+            trio.lowlevel.remove_instrument(instrument)
+            await trio.testing.wait_all_tasks_blocked()
+    assert late
+
+
 # A timeout around a whole block: each function connects, and makes one kind of request in a loop.
 
 
