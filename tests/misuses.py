@@ -104,6 +104,12 @@ async def abandon_two():
     await trio.sleep(0.01)
 
 
+async def abandon_in_a_child():
+    """The task that the handler has started fails, and nothing else."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(abandon_and_wait)
+
+
 async def abandon_with_a_scope():
     async for _ in timed():
         break
@@ -195,6 +201,7 @@ MISUSES = [
     abandon_and_wait,
     abandon_in_a_cycle_and_wait,
     abandon_two,
+    abandon_in_a_child,
     abandon_with_a_scope,
     enter_nursery,
     enter_nursery_with_a_child,

@@ -151,7 +151,7 @@ class Watch:
                     found = True
                 # The last one first: they are closed in the opposite order of being opened.
                 await self._close(task.child_nurseries[-1])
-            while self._generators:  # their nurseries were closed by someone else
+            while self._generators:  # of tasks that the handler had started, and that have ended
                 await _close_generator(self._generators.pop())
         finally:
             del self._keeper.watched[task]
@@ -267,6 +267,8 @@ class _Scopes:
 class _Keeper:
     """Keeps the generators with a nursery of a watched task that would be closed in another task.
 
+    So it does for the tasks that a handler has started. They have ended when the handler has.
+
     It is the finaliser of async generators in this thread, in front of trio's.
 
     Attributes:
@@ -276,7 +278,7 @@ class _Keeper:
 
     __slots__ = ("_next", "knows_trio", "watched")
 
-    def __init__(self, finalizer: Callable[[Any], object]) -> None:
+    def __init__(self, finalizer: Callable[[Any], object] | None) -> None:
         self._next = finalizer
         self.watched: Final[dict[Task, list[types.AsyncGeneratorType[Any, Any]]]] = {}
         self.knows_trio: Final = _knows_trio()
@@ -284,11 +286,23 @@ class _Keeper:
     @enable_ki_protection
     def __call__(self, generator: types.AsyncGeneratorType[Any, Any]) -> None:
         for nursery in _nurseries_of(generator):
-            generators = self.watched.get(nursery.parent_task)
-            if generators is not None and nursery in nursery.parent_task.child_nurseries:
-                generators.append(generator)
-                return
-        self._next(generator)
+            if nursery in nursery.parent_task.child_nurseries:
+                generators = self._kept_for(nursery.parent_task)
+                if generators is not None:
+                    generators.append(generator)
+                    return
+        if self._next is not None:
+            self._next(generator)
+
+    def _kept_for(self, task: Task) -> list[types.AsyncGeneratorType[Any, Any]] | None:
+        """Return the generators of a watched task, or of the one in which it was started."""
+        around: trio.Nursery | None
+        while task not in self.watched:
+            around = task.parent_nursery
+            if around is None:
+                return None
+            task = around.parent_task
+        return self.watched[task]
 
 
 def _keeper() -> _Keeper:
@@ -296,7 +310,6 @@ def _keeper() -> _Keeper:
     finalizer = sys.get_asyncgen_hooks().finalizer
     if isinstance(finalizer, _Keeper):
         return finalizer
-    assert finalizer is not None  # trio's
     keeper = _Keeper(finalizer)
     sys.set_asyncgen_hooks(finalizer=cast("Callable[[object], None]", keeper))
     return keeper
