@@ -206,6 +206,7 @@ use(rsocket, "Requester.fire_and_forget", lambda it: it.requester.fire_and_forge
 use(rsocket, "Requester.request_stream", lambda it: entered(it.requester.request_stream(REQUEST)))
 use(rsocket, "Requester.request_channel", lambda it: first_of(channel(it.requester)))
 use(rsocket, "Requester.metadata_push", lambda it: it.requester.metadata_push(b"m"))
+use(rsocket, "Requester.wait_draining", lambda it: it.requester.wait_draining(), over=None)
 use(rsocket, "Requester.wait_closed", lambda it: it.requester.wait_closed(), over=None)
 use(rsocket, "Requester.wait_draining", lambda it: it.requester.wait_draining(), over=None)
 use(rsocket, "Caller.request_response", lambda it: it.caller.request_response("r", 1))
@@ -454,6 +455,7 @@ async def publishers(_directory):
 
 use(publishers, "Connection.goodbye", lambda it: it.connection.goodbye(), over=None)
 use(publishers, "Connection.wait_ready", lambda it: it.connection.wait_ready())
+use(publishers, "Connection.wait_draining", lambda it: it.connection.wait_draining(), over=None)
 use(publishers, "Connection.wait_closed", lambda it: it.connection.wait_closed(), over=None)
 use(publishers, "Connection.wait_draining", lambda it: it.connection.wait_draining(), over=None)
 use(
