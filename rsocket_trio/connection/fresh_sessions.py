@@ -33,6 +33,7 @@ from ..errors import ConnectFailed, SetupError
 from ..log_policy import logger
 from ..protocol.retry import Attempts
 from .dialling import Dialled, wait_to_dial
+from .lifecycle import Phase
 from .resume_client import ClientSession
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class _Tenure:
         lifecycle.on_drain.append(lambda _error: self.leaving.set())
         lifecycle.on_end.append(lambda _error, _last_words: self.leaving.set())
         connection.table.ids.on_nearly_used_up = self.leaving.set
-        if lifecycle.draining is not None or lifecycle.failure is not None:
+        if lifecycle.phase is not Phase.OPEN:
             self.leaving.set()
 
 
