@@ -17,6 +17,7 @@ import trio.testing
 from rsocket_trio import (
     ApplicationError,
     ConnectionClosed,
+    ConnectionLost,
     Payload,
     Rejected,
     RejectedSetup,
@@ -344,3 +345,21 @@ async def test_who_admits_senders_of_log_events(kind, caplog):
             "authenticate= of a Router fail"
         ]
         await server.aclose()
+
+
+@pytest.mark.parametrize("fails", ["by its own client", "by a backend"])
+async def test_a_client_of_ttrpc_that_leaves_inside_of_its_stream(fails, caplog):
+    """What it causes is no error in the log, as a stranger may cause it; what a backend does is."""
+
+    async def join(messages):
+        if fails == "by a backend":
+            raise ConnectionLost(SECRET)
+        return b"".join([each async for each in messages])
+
+    async with stranger_to(one(ttrpc.MethodKind.CLIENT_STREAM, join), over="socket") as stranger:
+        await stranger.send(opening(1, "Echo"))
+        await stranger.end_sending()
+        status = (await stranger.frame()).status
+        assert (status.code, status.message) == (2, "the handler failed")
+        await stranger.until_end()
+    assert len(failures(caplog)) == (fails == "by a backend")

@@ -127,12 +127,18 @@ class ServerCall:
         """
         self.scope = None
         if error is not None:
-            status = status_of(error, self.method.path, quiet=not self.live)
+            quiet = not self.live or self.is_cut_off
+            status = status_of(error, self.method.path, quiet=quiet)
             if self.live:
                 self.incoming.replies.fail(self.stream_id, status)
             if isinstance(error, CallError):
                 error.with_traceback(None)  # an application may raise one object again and again
         self.finish()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the handler had to fail, as the peer left before the last message."""
+        return False
 
     @property
     def unread_size(self) -> int:
@@ -273,6 +279,11 @@ class StreamCall(UnaryCall):
         """The peer has closed its sending half: the stream of messages is cut off."""
         if self.inbox is not None:
             self.inbox.end(ConnectionLost("the peer closed the connection inside of a stream"))
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the handler had to fail, as the peer left before the last message."""
+        return self.inbox is not None and self.inbox.failure is not None
 
     @property
     def unread_size(self) -> int:
