@@ -22,11 +22,13 @@ from rsocket_trio import (
     Rejected,
     RejectedSetup,
     RemoteProtocolError,
+    Requester,
     Responder,
     Router,
     SetupError,
     StreamError,
     rsio,
+    serve,
     serve_transport,
     ttrpc,
 )
@@ -363,3 +365,38 @@ async def test_a_client_of_ttrpc_that_leaves_inside_of_its_stream(fails, caplog)
         assert (status.code, status.message) == (2, "the handler failed")
         await stranger.until_end()
     assert len(failures(caplog)) == (fails == "by a backend")
+
+
+@pytest.mark.parametrize("channel", [False, True])
+async def test_a_handler_that_asks_its_own_peer_while_the_connection_ends(channel, caplog):
+    """A graceful stop is no error of the handlers that ask their clients."""
+    connected: list[Requester] = []
+    go = trio.Event()
+
+    class Asks(Responder):
+        async def request_response(self, payload):
+            await go.wait()
+            await connected[0].request_response(payload)
+
+        async def request_channel(self, payload, payloads):
+            await self.request_response(payload)
+            yield payload
+
+    async def accept(_setup, requester):
+        connected.append(requester)
+        return Asks()
+
+    async def ask(requester):
+        with pytest.raises((StreamError, ConnectionClosed)):
+            await request(requester, "request_channel" if channel else "request_response")
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, accept, "tcp://127.0.0.1:0")
+        async with connect_rsocket(server.uris[0]) as requester, trio.open_nursery() as asking:
+            asking.start_soon(ask, requester)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            server.stop(grace=5)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            go.set()
+        await server.aclose()
+    assert failures(caplog) == []

@@ -208,6 +208,11 @@ class StreamSender:
                 return  # the request was answered, or the connection ended, before the last frame
             outbox.put_reserved(frame)
 
+    def has_refused(self, error: Exception) -> bool:
+        refusal = self._admission.refusal
+        # Each request gets a copy of it.
+        return type(error) is type(refusal) and str(error) == str(refusal)
+
     def retract(self, operation: Operation) -> bool:
         frame = self._outbox.last
         if frame is None or not self._admission.open:

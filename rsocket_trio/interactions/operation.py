@@ -106,6 +106,12 @@ class Outbound(Protocol):
         ids leave in order. Raises `ConnectionClosed` (or `trio.ClosedResourceError`).
         """
 
+    def has_refused(self, error: Exception) -> bool:
+        """Whether this is the error of every new request of ours: the connection is going to end.
+
+        A handler that asks its own peer then fails of it; this is no fault of the handler.
+        """
+
     def retract(self, operation: Operation) -> bool:
         """Take back a request in one frame, if this is still the last frame of the queue.
 
@@ -323,9 +329,8 @@ class ResponderOperation(Operation):
 
     def fail(self, error: Exception) -> None:
         """Send an ERROR for an error of the handler, and log it."""
-        answer = error_frame_for(
-            error, self.stream_id, self.outbound.max_frame_size, quiet=not self.live
-        )
+        quiet = not self.live or self.outbound.has_refused(error)
+        answer = error_frame_for(error, self.stream_id, self.outbound.max_frame_size, quiet=quiet)
         if self.live:
             self.live = False
             self.outbound.send_control(answer)

@@ -280,9 +280,8 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         self.payload = _EMPTY
 
     def fail(self, error: Exception) -> None:
-        answer = error_frame_for(
-            error, self.stream_id, self.outbound.max_frame_size, quiet=self.state.closed
-        )
+        quiet = self.state.closed or self.outbound.has_refused(error)
+        answer = error_frame_for(error, self.stream_id, self.outbound.max_frame_size, quiet=quiet)
         if not self.state.closed:
             self.send_error(answer, error)
 
