@@ -6,12 +6,15 @@ from what the other protocol must answer.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 __all__ = ["ENOUGH", "recognise_foreign"]
 
 ENOUGH: Final = 64
 """`recognise_foreign` looks at this many octets at most."""
+
+_HTTP_REQUEST: Final = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH) [/*h].")
 
 _RSIO_HELLO: Final = b"\x02\x00"
 """The type and the version of a serverHello."""
@@ -30,7 +33,7 @@ def recognise_foreign(first: bytes) -> str | None:
     Args:
         first: The first octets of the peer, as many as have come, up to `ENOUGH`.
     """
-    if first.startswith(b"HTTP/1."):
+    if first.startswith(b"HTTP/1.") or _HTTP_REQUEST.match(first):
         return "HTTP"
     if first.startswith(b"SSH-2.0-"):
         return "SSH"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -21,6 +23,8 @@ RSIO = b"\x02\x00\x00\x03\x31protocol error: hello-expected not type 0x00"
     ("first", "name"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"OPTIONS * HTTP/1.1\r\n", "HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "SSH"),
         (bytes.fromhex("15030300020246"), "TLS"),
         (bytes.fromhex("160301020001000001fc0303"), "TLS"),
@@ -99,3 +103,24 @@ async def test_a_client_of_rsocket_at_a_server_of_http():
     with pytest.raises(ConnectionClosed, match="does not speak RSocket, but HTTP"):
         async with rsocket_trio.connect(over(ours)):
             raise AssertionError("it connected")
+
+
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP"),
+        (bytes.fromhex("1603010200010001fc0303") + bytes(500), b"TLS"),
+    ],
+)
+async def test_a_client_of_something_else_at_a_server_of_rsocket(first, name):
+    """The length that its first bytes seem to have is refused at once, and says whose it is."""
+    async with trio.open_nursery() as nursery:
+        start = partial(rsocket_trio.serve, Router(), "tcp://127.0.0.1:0")
+        server = await nursery.start(start)
+        host, port = server.uris[0].removeprefix("tcp://").split(":")
+        async with await trio.open_tcp_stream(host, int(port)) as stream:
+            await stream.send_all(first)
+            with trio.fail_after(5):
+                answer = await stream.receive_some()
+        assert b"the peer does not speak RSocket, but " + name in answer
+        nursery.cancel_scope.cancel(reason="the test is over")

@@ -20,6 +20,10 @@ _SHOWN: Final = 64
 _unpack: Final = struct.Struct(">HB").unpack_from
 
 
+NOT_ACCEPTED: Final = "of a peer that is not accepted yet"
+"""What a limit of `rsocket_trio.transports.base.FrameTransport.limit_frames` is, in errors."""
+
+
 def encode_length(frame: bytes) -> bytes:
     """Return the three bytes to send before ``frame``.
 
@@ -75,6 +79,7 @@ class LengthPrefixDecoder:
         "_max_frame_size",
         "_missing",
         "_prefix",
+        "_setting",
         "_too_long",
         "refused",
     )
@@ -82,6 +87,7 @@ class LengthPrefixDecoder:
     def __init__(self, max_frame_size: int) -> None:
         self._max_frame_size = max_frame_size
         self._first: _FirstFrame | None = None
+        self._setting = "max_frame_size"
         self._prefix = b""  # The first one or two bytes of a length, until the third comes.
         self._body = bytearray()  # The received part of a frame whose length is known.
         self._missing = 0  # The bytes of this frame that are still to come. 0: no such frame.
@@ -186,6 +192,7 @@ class LengthPrefixDecoder:
             self._too_long = size
             if size <= self._max_frame_size:
                 self._max_frame_size = first.at_most
+                self._setting = NOT_ACCEPTED
             self.refused = True
             del received[PREFIX_SIZE + _SHOWN :]  # it may show which protocol the peer speaks
             raise self._refusal()
@@ -199,7 +206,7 @@ class LengthPrefixDecoder:
     def _refusal(self) -> FrameTooLong:
         size, limit = self._too_long, self._max_frame_size
         return FrameTooLong(
-            f"a frame of {size} bytes is longer than the limit of {limit} (max_frame_size)",
+            f"a frame of {size} bytes is longer than the limit of {limit} ({self._setting})",
             size=size,
             limit=limit,
         )

@@ -15,6 +15,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from rsocket_trio.foreign import ENOUGH, recognise_foreign
+
 __all__ = ["NEEDED", "Wire", "has_length", "recognise_bytes", "recognise_message"]
 
 NEEDED: Final = 16
@@ -49,6 +51,9 @@ def recognise_bytes(data: bytes | bytearray) -> Wire | None:
     if len(data) < _ENOUGH:
         return None
     if data[4:6] != _SETUP or data[0] & 0x80:
+        return Wire.RSOCKET
+    if recognise_foreign(bytes(data[:ENOUGH])) is not None:
+        # A ClientHello of TLS looks like a SETUP; whoever reads 1.0 says what the peer speaks.
         return Wire.RSOCKET
     if data[3]:
         return Wire.REACTIVESOCKET

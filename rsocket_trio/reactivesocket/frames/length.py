@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rsocket_trio.errors import FrameTooLong, LocalProtocolError, RemoteProtocolError
+from rsocket_trio.frames.length import NOT_ACCEPTED
 
 from .header import HEADER_SIZE
 
@@ -124,10 +125,12 @@ class LengthDecoder:
                 f"a frame length of {length} is less than the smallest, {_SMALLEST}"
             )
         size = length - PREFIX_SIZE
-        limit = self._at_most if size <= self._max_frame_size else self._max_frame_size
+        limit, setting = self._max_frame_size, "max_frame_size"
+        if size <= limit:
+            limit, setting = self._at_most, NOT_ACCEPTED
         return FrameTooLong(
             f"a frame length of {length} is more than the limit of {PREFIX_SIZE + limit}"
-            f" (max_frame_size, plus {PREFIX_SIZE})",
+            f" ({setting}, plus {PREFIX_SIZE})",
             size=size,
             limit=limit,
         )
