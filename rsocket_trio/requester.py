@@ -373,7 +373,7 @@ class Requester(
         With `ClientResume.fresh_session` this waits for the end of the last session.
 
         Returns:
-            The reason, which every open request got too: `ClosedByPeer` if the peer announced it,
+            The reason, which every open request got too. `ClosedByPeer` if the peer announced it,
             with the code CONNECTION_CLOSE if the peer stops; `ConnectionLost` if the peer crashed,
             or the network failed; another `ConnectionClosed`; or `trio.ClosedResourceError` if the
             connection was closed here.

@@ -61,7 +61,7 @@ async def accept_transports(
         health_path: WebSocket: a path that is answered with HTTP 200, for health checks, and with
             503 while ``drain_nursery`` goes on behind the listening.
         handler_nursery: The nursery for connections, if they should outlive the listening.
-        drain_nursery: See `rsocket_trio.sockets.listen.listen_for`.
+        drain_nursery: See ``rsocket_trio.sockets.listen.listen_for``.
         task_status: Gets the addresses with their real ports, when they accept connections.
 
     Raises:
