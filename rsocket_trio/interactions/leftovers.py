@@ -27,6 +27,7 @@ import gc
 import sys
 import types
 from collections import deque
+from logging import DEBUG, ERROR
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import getweakrefcount
@@ -151,8 +152,10 @@ class Watch:
                     found = True
                 # The last one first: they are closed in the opposite order of being opened.
                 await self._close(task.child_nurseries[-1])
-            while self._generators:  # of tasks that the handler had started, and that have ended
-                await _close_generator(self._generators.pop())
+            while self._generators:
+                # Of tasks that the handler had started, and that have ended. Or it was found only
+                # when its nursery had been closed, as garbage: then it fails for that alone.
+                await _close_generator(self._generators.pop(), DEBUG)
         finally:
             del self._keeper.watched[task]
         return found
@@ -179,17 +182,19 @@ class Watch:
         _report(error)
 
 
-async def _close_generator(generator: types.AsyncGeneratorType[Any, Any]) -> None:
+async def _close_generator(
+    generator: types.AsyncGeneratorType[Any, Any], level: int = ERROR
+) -> None:
     """Close a generator in the task that has iterated over it; it must not wait any more."""
     try:
         with trio.CancelScope() as scope:
             scope.cancel(reason="the handler that used this generator has ended")
             await generator.aclose()
     except BaseException as error:  # the handler has ended, so there is nobody else to tell
-        _report(error)
+        _report(error, level)
 
 
-def _report(error: BaseException | None) -> None:
+def _report(error: BaseException | None, level: int = ERROR) -> None:
     """Log what was raised while something was closed that a handler had left open.
 
     Raises:
@@ -199,8 +204,10 @@ def _report(error: BaseException | None) -> None:
         # A nursery around a `yield` wraps the `GeneratorExit`.
         _, rest = split(error, (trio.Cancelled, GeneratorExit))
         if rest is not None:
-            logger.error(
-                "what a handler left open failed when it was closed", exc_info=outcome_of(rest)
+            logger.log(
+                level,
+                "what a handler left open failed when it was closed",
+                exc_info=outcome_of(rest),
             )
 
 
