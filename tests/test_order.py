@@ -856,7 +856,7 @@ async def test_a_waiting_task_that_is_cancelled_sees_no_end(each: Use, tmp_path)
             await trio.testing.wait_all_tasks_blocked()
             trio.lowlevel.remove_instrument(instrument)
         if ended:
-            assert step > 1
+            assert step > 0
             return
     raise AssertionError("it never saw the end")
 

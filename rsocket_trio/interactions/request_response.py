@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from trio import ClosedResourceError
 from trio.lowlevel import (
     Abort,
-    checkpoint_if_cancelled,
+    checkpoint,
     current_task,
     reschedule,
     wait_task_rescheduled,
 )
 
 from ..entrance import get_ident, not_at_home
-from ..errors import ConnectionClosed, RemoteProtocolError, stream_error
+from ..errors import ConnectionClosed, RemoteProtocolError, StreamIdsExhausted, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
@@ -74,8 +74,8 @@ async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload |
                 return operation.unwrap()
         operation.task = current_task()
         response: Payload | None = await wait_task_rescheduled(operation.abort)
-    except (ConnectionClosed, ClosedResourceError):
-        await checkpoint_if_cancelled()  # an end is no answer: see `rsocket_trio.entrance`
+    except (ConnectionClosed, ClosedResourceError, StreamIdsExhausted):
+        await checkpoint()  # an end is no answer: see `rsocket_trio.entrance`
         raise
     return response
 

@@ -266,6 +266,10 @@ async def refused_in_every_way(requester) -> None:
     ]:
         with trio.fail_after(30), pytest.raises(StreamIdsExhausted, match="new connection"):
             await ask(argument)
+    with trio.CancelScope() as scope:
+        scope.cancel(reason="a cancelled caller sees the cancellation instead")
+        await requester.request_response(Payload())
+    assert scope.cancelled_caught
 
 
 async def test_a_client_that_has_used_up_its_ids_sends_no_request(monkeypatch):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from trio import ClosedResourceError, current_effective_deadline
 from trio.lowlevel import (
     Abort,
+    checkpoint,
     checkpoint_if_cancelled,
     current_task,
     reschedule,
@@ -19,7 +20,13 @@ from trio.lowlevel import (
 )
 
 from ...entrance import get_ident, not_at_home
-from ...errors import ConnectionClosed, MalformedFrame, RemoteProtocolError, outcome_of_ours
+from ...errors import (
+    ConnectionClosed,
+    MalformedFrame,
+    RemoteProtocolError,
+    StreamIdsExhausted,
+    outcome_of_ours,
+)
 from ..errors import call_error
 from ..inbox import unreadable
 from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
@@ -61,8 +68,8 @@ async def unary(
         else:
             call.task = current_task()
             answer = await wait_task_rescheduled(call.abort)
-    except (ConnectionClosed, ClosedResourceError):
-        await checkpoint_if_cancelled()  # an end is no answer: see `rsocket_trio.entrance`
+    except (ConnectionClosed, ClosedResourceError, StreamIdsExhausted):
+        await checkpoint()  # an end is no answer: see `rsocket_trio.entrance`
         raise
     reply = only_field(answer, 0, RESPONSE_PAYLOAD)
     if reply is None:

@@ -419,6 +419,10 @@ async def test_ids_are_used_up():
         assert (await stranger.frame()).stream_id == 2**32 - 1
         with pytest.raises(StreamIdsExhausted, match="connect again"):
             await client.unary(ECHO, b"")
+        with trio.CancelScope() as scope:
+            scope.cancel(reason="a cancelled caller sees the cancellation instead")
+            await client.unary(ECHO, b"")
+        assert scope.cancelled_caught
         await stranger.send(answer(2**32 - 1))
         await trio.testing.wait_all_tasks_blocked()
         assert client.statistics().queued_size == 0
