@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 import pytest
@@ -9,10 +10,20 @@ import trio
 import trio.testing
 
 import rsocket_trio
-from rsocket_trio import ConnectFailed, ConnectionClosed, Router, RSocketError, TransportInfo, rsio
+from rsocket_trio import (
+    ConnectFailed,
+    ConnectionClosed,
+    Router,
+    RSocketError,
+    TransportInfo,
+    lumberjack,
+    rsio,
+    ttrpc,
+)
 from rsocket_trio.errors import ErrorCode
 from rsocket_trio.foreign import recognise_foreign
 from rsocket_trio.frames.error import encode_error
+from rsocket_trio.sockets.tls import start_tls_client
 from rsocket_trio.transports.byte_stream import ByteStreamTransport
 
 REFUSED = encode_error(0, ErrorCode.INVALID_SETUP, b"no SETUP within 10 s")
@@ -58,6 +69,38 @@ async def test_a_client_of_rsocket_at_a_server_of_rsio():
             async with rsocket_trio.connect(uri):
                 raise AssertionError("it connected")
         nursery.cancel_scope.cancel()
+
+
+async def store(batch):
+    raise AssertionError("a batch arrived")
+
+
+SERVERS = {
+    "tcp": partial(rsocket_trio.serve, Router()),
+    "tcp, RSocket 1.0 alone": partial(rsocket_trio.serve, Router(), protocols=["rsocket"]),
+    "ws": partial(rsocket_trio.serve, Router()),
+    "rsio": partial(rsio.serve, {}),
+    "rsio+ws": partial(rsio.serve, {}),
+    "lumberjack": partial(lumberjack.serve, store),
+    "ttrpc+tcp": partial(ttrpc.serve, ttrpc.Service("a.B")),
+}
+
+
+@pytest.mark.parametrize("scheme", SERVERS)
+async def test_a_client_of_tls_at_a_server_without_it(scheme, caplog):
+    """The log names TLS, and not the length that its first octets would be."""
+    caplog.set_level(logging.DEBUG, logger="rsocket_trio")
+    async with trio.open_nursery() as nursery:
+        address = f"{scheme.partition(',')[0]}://127.0.0.1:0"
+        server = await nursery.start(SERVERS[scheme], address)
+        port = int(str(server.uris[0]).split(":")[2].partition("/")[0])
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        with pytest.raises(trio.BrokenResourceError), trio.fail_after(20):
+            await start_tls_client(stream, "localhost", None)
+        await stream.aclose()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        nursery.cancel_scope.cancel()
+    assert "TLS" in caplog.text
 
 
 async def test_a_client_of_rsio_at_a_server_of_rsocket(autojump_clock):

@@ -23,6 +23,7 @@ from wsproto.connection import Connection, ConnectionType
 from ..errors import ConnectFailed
 from ..escapes import names_only
 from ..field_checks import TEXT, argument, listed
+from ..foreign import ENOUGH, recognise_foreign
 from ..sockets.byte_stream import ByteStream
 from ..sockets.listen import NoHandshake
 from ..uri import Uri, default_port, join_host_port, without_query
@@ -464,6 +465,8 @@ async def _read_head(
         if not data:
             raise ConnectFailed("the connection ended during the WebSocket handshake")
         received += data
+        if recognise_foreign(bytes(received[:ENOUGH])) == "TLS":
+            raise ConnectFailed("the peer does not speak HTTP, but TLS")
 
 
 async def _answer(stream: trio.abc.Stream, refusal: _Refusal) -> NoReturn:

@@ -6,6 +6,7 @@ import struct
 from typing import Final
 
 from rsocket_trio.errors import RemoteProtocolError
+from rsocket_trio.foreign import ENOUGH, recognise_foreign
 
 from .frames import HEADER_SIZE, MAX_BODY
 
@@ -34,7 +35,7 @@ class FrameDecoder:
         ValueError: ``max_body`` is negative, or more than the protocol allows.
     """
 
-    __slots__ = ("_head", "_max_body", "_missing", "_partial", "_reserved", "_surplus", "refused")
+    __slots__ = ("_foreign", "_head", "_max_body", "_missing", "_partial", "_surplus", "refused")
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
         if not 0 <= max_body <= MAX_BODY:
@@ -44,7 +45,7 @@ class FrameDecoder:
         self._partial = bytearray()  # The received part of a frame whose header is known.
         self._missing = 0  # The bytes of this frame that are still to come. 0: no such frame.
         self._surplus = 0  # The bytes still to come of a body that is too long.
-        self._reserved = 0  # The first byte of a frame, which was not 0.
+        self._foreign = b""  # The beginning of a frame whose first byte was not 0.
         self.refused = False
 
     @property
@@ -72,10 +73,15 @@ class FrameDecoder:
             RemoteProtocolError: ``refused`` is true.
         """
         if self.refused:
-            raise RemoteProtocolError(
-                f"a frame begins with the byte 0x{self._reserved:02x}; this byte is reserved, and"
-                " must be 0"
+            first = self._foreign
+            text = (
+                f"a frame begins with the byte 0x{first[0]:02x}; this byte is reserved, and must "
+                "be 0"
             )
+            spoken = recognise_foreign(first)
+            if spoken is not None:
+                text = f"the peer does not speak ttrpc, but {spoken}: {text}"
+            raise RemoteProtocolError(text)
         if not isinstance(data, bytes):  # Some streams of trio give bytearrays.
             data = bytes(data)
         frames: list[bytes] = []
@@ -110,7 +116,7 @@ class FrameDecoder:
             if length > maximum:
                 append(data[position:start])
                 if length >= _RESERVED:
-                    self._reserved = length >> 24
+                    self._foreign = data[position : position + ENOUGH]
                     self.refused = True
                     return frames
                 position = start + length
