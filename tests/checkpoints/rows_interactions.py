@@ -23,7 +23,7 @@ from tests.checkpoints.scene import CONFIG, Call, Scene, connection, endless, le
 
 def body() -> tuple[BodyInbox, PayloadBody]:
     made, _ = connection()
-    inbox = BodyInbox(made.account)
+    inbox = BodyInbox(made.memory)
     return inbox, make(PayloadBody, inbox)
 
 

@@ -234,7 +234,7 @@ async def _(scene: Scene) -> Call:
 @row("transports.websocket.TrioWebSocketTransport.receive_frames", "failed already")
 async def _(scene: Scene) -> Call:
     transport = await foreign(scene)
-    transport._max_frame_size = 1
+    transport.limit_frames(1)
     await raising(RemoteProtocolError, transport.receive_frames)()
     return raising(RemoteProtocolError, transport.receive_frames)
 
