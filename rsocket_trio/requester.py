@@ -285,9 +285,10 @@ class Requester(
             source: The items to send, as the responder grants credit: an async iterable (a
                 generator, a ReceiveChannel, ...), a plain one, or a
                 `rsocket_trio.reactive_streams.Publisher`. Its first item opens the channel. If
-                there are no items, the channel is not opened, and the replies end at once. A task
-                of the block iterates the source, and closes an async one; a publisher is asked for
-                as many items as credit allows, and at most one more.
+                there are no items, data of no bytes and the flag COMPLETE do: the handler sees an
+                empty channel, and may reply. A task of the block iterates the source, and closes an
+                async one; a publisher is asked for as many items as credit allows, and at most one
+                more.
             payload: Opens the channel instead, before the source is iterated.
             route: Added in front of the metadata of the payload that opens the channel.
             metadata: Added behind the route.

@@ -15,7 +15,7 @@ import trio
 from trio.lowlevel import checkpoint_if_cancelled
 
 from ..errors import Canceled, RemoteProtocolError, RSocketError
-from ..frames.header import FrameType
+from ..frames.header import COMPLETE, FrameType
 from ..frames.request_n import encode_request_n
 from ..log_policy import logger
 from ..payload import Payload
@@ -138,6 +138,7 @@ class _Requester(ChannelOperation):
         first: AnyPayload | None,
         route: Callable[[AnyPayload], AnyPayload],
     ) -> None:
+        flags = 0
         if first is None:
             # A source may take long. If the connection ends, the reader of the replies must be
             # told at once.
@@ -145,9 +146,7 @@ class _Requester(ChannelOperation):
             try:
                 first = await anext(items)
             except StopAsyncIteration:
-                # REQUEST_CHANNEL carries an item, so a channel without items is never opened.
-                self.quit(None)
-                return
+                first, flags = _EMPTY, COMPLETE  # see `RequestChannelResponder.take_first`
             finally:
                 self.outbound.remove_unopened(self)
         if not self.live:
@@ -156,13 +155,16 @@ class _Requester(ChannelOperation):
         try:
             payload = route(first)
             await checkpoint_if_cancelled()  # the source may not have had a checkpoint
-            if not self.outbound.try_open(self, _TYPE, 0, n, payload):
-                await self.outbound.open(self, _TYPE, 0, n, payload)
+            if not self.outbound.try_open(self, _TYPE, flags, n, payload):
+                await self.outbound.open(self, _TYPE, flags, n, payload)
         except (RSocketError, trio.ClosedResourceError) as error:
             # No fault of the source: the reader of the replies gets the error.
             self.quit(error)
             return
-        if self.abandoned():
+        if flags and self.state.send(Event.SEND_COMPLETE):
+            self.live = False
+            self.settle()
+        if flags or self.abandoned():
             return
         await send_items(self, items, self.credit)
 
@@ -240,13 +242,19 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         self.complete = complete
 
     def take_first(self) -> None:
-        """Take the item of the request frame, and grant the first credit."""
-        try:
-            self.inbox.deliver(self.payload, free=True)
-        except RemoteProtocolError as error:
-            error.__traceback__ = None  # it would keep the item alive as long as the error
-            self.reject(error)
-            return
+        """Take the item of the request frame, and grant the first credit.
+
+        The frame has no flag for an item as PAYLOAD has (N). Here it means the same as there if it
+        completes without data: there is no item (Protocol.md, "REQUEST_CHANNEL Frame", "PAYLOAD
+        Frame"). An item without data comes with C in a PAYLOAD of its own.
+        """
+        if self.payload.data or not self.complete:
+            try:
+                self.inbox.deliver(self.payload, free=True)
+            except RemoteProtocolError as error:
+                error.__traceback__ = None  # it would keep the item alive as long as the error
+                self.reject(error)
+                return
         # Sent even if the requester has completed: requesters may wait for it.
         n = self.inbox.window.initial_request_n
         self.outbound.send_control(encode_request_n(self.stream_id, n))

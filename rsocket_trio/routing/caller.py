@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, final, overload
 
 import trio
 
@@ -25,12 +25,18 @@ from ..sealed import Sealed, make
 from .converted_streams import READY, EncodedItems
 
 if TYPE_CHECKING:
+    import typing
+    from types import UnionType
+
     from ..interactions.demand import PayloadStream, StreamStatistics
     from ..requester import Requester
 
 __all__ = ["Caller", "ItemStream"]
 
 T = TypeVar("T")
+_Form: TypeAlias = "UnionType | typing._SpecialForm | None"  # noqa: SLF001  # has no other name
+"""A type that is no class, such as ``int | None`` or ``Annotated[int, ...]``. It is not `Any`: then
+a class that is not what the caller expects would be accepted as well, and the result be `Any`."""
 _NOTHING: Final[Any] = object()
 _MAX_CHECKED: Final = 256
 
@@ -82,7 +88,9 @@ class Caller:
     @overload
     def decode(self, payload: Payload | None, returns: type[T]) -> T: ...
     @overload
-    def decode(self, payload: Payload | None, returns: Any = Any) -> Any: ...
+    def decode(self, payload: Payload | None, returns: _Form) -> Any: ...
+    @overload
+    def decode(self, payload: Payload | None) -> Any: ...
     def decode(self, payload: Payload | None, returns: Any = Any) -> Any:
         """Return the value in a payload of this connection.
 
@@ -141,7 +149,15 @@ class Caller:
         route: str,
         value: object = ...,
         *,
-        returns: Any = Any,
+        returns: _Form,
+        metadata: Metadata | None = None,
+    ) -> Any: ...
+    @overload
+    async def request_response(
+        self,
+        route: str,
+        value: object = ...,
+        *,
         metadata: Metadata | None = None,
     ) -> Any: ...
     async def request_response(
@@ -205,7 +221,16 @@ class Caller:
         route: str,
         value: object = ...,
         *,
-        returns: Any = Any,
+        returns: _Form,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
+    @overload
+    def request_stream(
+        self,
+        route: str,
+        value: object = ...,
+        *,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
@@ -261,7 +286,16 @@ class Caller:
         route: str,
         values: AsyncIterable[object] | Iterable[object] | Publisher[object],
         *,
-        returns: Any = Any,
+        returns: _Form,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
+    @overload
+    def request_channel(
+        self,
+        route: str,
+        values: AsyncIterable[object] | Iterable[object] | Publisher[object],
+        *,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...

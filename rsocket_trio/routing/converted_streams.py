@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 import trio
@@ -141,15 +142,34 @@ def _nothing() -> None: ...
 
 
 class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
-    """The items that the requester of a channel sends, as objects."""
+    """The items that the requester of a channel sends, as objects.
+
+    Args:
+        payloads: The items.
+        decode: Converts the data of one.
+        skips_first: The first payload is no item, but only there because a request has one.
+    """
 
     def __init__(
-        self, payloads: trio.abc.ReceiveChannel[Payload], decode: Callable[[bytes], T]
+        self,
+        payloads: trio.abc.ReceiveChannel[Payload],
+        decode: Callable[[bytes], T],
+        *,
+        skips_first: bool = False,
     ) -> None:
         self._payloads = payloads
         self._receive = payloads.receive
         self._next = payloads.__anext__
         self._decode = decode
+        if skips_first:
+            self._receive = partial(self._behind_first, payloads.receive)
+            self._next = partial(self._behind_first, payloads.__anext__)
+
+    async def _behind_first(self, receive: Callable[[], Awaitable[Payload]]) -> Payload:
+        await receive()
+        self._receive = self._payloads.receive
+        self._next = self._payloads.__anext__
+        return await receive()
 
     async def receive(self) -> T:
         """Receive the next item.

@@ -219,14 +219,16 @@ def _filler(
                 return lambda payload, _, __: decode(payload.data)
             return lambda payload, _, __: decode(payload.data) if payload.data else default
         case Source.CHANNEL:
-            if parameter.published:
-                raw = parameter.annotation is Payload
-                decoded = None if raw else _decoder(context, signature, parameter, route, mime_type)
-                return lambda _, arriving, __: cast(Any, arriving).publisher(decoded)
             if parameter.annotation is Payload:
+                if parameter.published:
+                    return lambda _, arriving, __: cast(Any, arriving).publisher(None)
                 return lambda _, arriving, __: arriving
             decode = _decoder(context, signature, parameter, route, mime_type)
-            return lambda _, arriving, __: DecodedChannel(cast(Any, arriving), decode)
+            make = _published if parameter.published else DecodedChannel
+            may_be_empty = _reads_empty(context, parameter, mime_type)
+            return lambda payload, arriving, _: make(
+                cast(Any, arriving), decode, skips_first=not (payload.data or may_be_empty)
+            )
         case Source.PAYLOAD:
             return lambda payload, _, __: payload
         case Source.BODY:
@@ -253,6 +255,25 @@ def _filler(
                 Source.STOPPING: context.setup.stopping,
             }[parameter.source]
             return lambda _payload, _arriving, _principal: value
+
+
+def _published(items: PublishedItems, decode: Callable[[bytes], Any], *, skips_first: bool) -> Any:
+    return items.publisher(decode, skips_first=skips_first)
+
+
+def _reads_empty(context: Context, parameter: Parameter, mime_type: str) -> bool:
+    """Whether data without a byte are an item of this type, such as an empty text.
+
+    If not, a channel that begins with such data begins without an item: the request frame cannot
+    say so in another way, and clients send it for a source that has no items.
+    """
+    try:
+        context.codecs.decoder(parameter.annotation, mime_type)(b"")
+    except CodecError:
+        return False
+    except Exception:  # from a class of the application: it has seen an item
+        return True
+    return True
 
 
 def _body(payload: Payload, arriving: Arriving, _principal: Any) -> PayloadBody:

@@ -32,11 +32,14 @@ class PublishedItems:
     payloads: trio.abc.ReceiveChannel[Payload]
     nursery: trio.Nursery
 
-    def publisher(self, decode: Callable[[bytes], Any] | None) -> Publisher[Any]:
+    def publisher(
+        self, decode: Callable[[bytes], Any] | None, *, skips_first: bool = False
+    ) -> Publisher[Any]:
         """Return the items as a publisher, converted by ``decode``; payloads without it."""
         if decode is None:
             return from_channel(self.payloads, self.nursery)
-        return from_channel(DecodedChannel(self.payloads, decode), self.nursery)
+        channel = DecodedChannel(self.payloads, decode, skips_first=skips_first)
+        return from_channel(channel, self.nursery)
 
 
 class OwnedItems(AsyncIterator[AnyPayload]):

@@ -100,14 +100,26 @@ async def test_the_opening_payload(link):
 
 
 @pytest.mark.parametrize("kind", [list, agen])
-async def test_an_empty_source_opens_no_channel(link, kind):
-    """The replies end at once and no frame was sent."""
-    called = []
-    async with link(Channels(lambda *_: called.append(1))) as here:
-        assert await exchange(here.requester, kind([])) == []
+async def test_an_empty_source_opens_a_channel_without_items(link, kind):
+    """The handler runs and answers. It sees no item, also as payloads."""
+    seen = []
+
+    async def look(payload, payloads):
+        seen.append([payload, [item async for item in payloads]])
+        yield Payload(b"nothing came")
+
+    async with link(Channels(look)) as here:
+        assert await exchange(here.requester, kind([])) == [Payload(b"nothing came")]
         await trio.testing.wait_all_tasks_blocked()
         here.assert_idle()
-    assert called == []
+    assert seen == [[Payload(), []]]
+
+
+async def test_an_item_without_data_is_an_item(link):
+    """A source of one empty payload is told from a source without items."""
+    async with link(Channels(echo)) as here:
+        assert await exchange(here.requester, [Payload()]) == [Payload()]
+        assert await exchange(here.requester, [Payload(), Payload()]) == [Payload(), Payload()]
 
 
 async def test_replies_may_end_first(link):
@@ -366,7 +378,9 @@ async def test_leaving_in_the_turn_in_which_room_comes(link, size, fails):
             here.assert_idle()
             assert not here.requester._connection.table._unopened
         assert begun == []
-        assert await exchange(here.requester, []) == []
+        async with here.requester.request_channel([]):
+            await trio.testing.wait_all_tasks_blocked()
+            assert begun == [Payload()]
 
 
 async def waits_without_end():
