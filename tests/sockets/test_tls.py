@@ -239,7 +239,8 @@ def send_junk(secure):
 @pytest.mark.parametrize("version", [V12, V13])
 async def test_a_bad_record_is_named_to_both_ends(scheme, version):
     async with raw_server(server_context(version=version), send_junk) as server:
-        with pytest.raises(Exception, match="bad record mac"):
+        # What OpenSSL 3.0 and 3.6 say.
+        with pytest.raises(Exception, match=r"bad record mac|record layer failure"):
             await use(scheme, server.port, client_context())
     assert "ALERT_BAD_RECORD_MAC" in str(server.seen)
 
