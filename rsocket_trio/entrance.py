@@ -19,13 +19,17 @@ is returned, as everywhere in trio: nothing is lost by a cancellation that comes
 from __future__ import annotations
 
 from threading import get_ident
-from typing import NoReturn
+from typing import Final, NoReturn
 
+from trio import ClosedResourceError
 from trio.lowlevel import checkpoint
 
-from .errors import fresh_copy
+from .errors import ConnectionClosed, StreamIdsExhausted, fresh_copy
 
-__all__ = ["Home", "get_ident", "not_at_home", "over"]
+__all__ = ["ENDS", "Home", "get_ident", "gives_way", "not_at_home", "over"]
+
+ENDS: Final = (ConnectionClosed, ClosedResourceError, StreamIdsExhausted)
+"""The errors of a connection that is over. A caller that is cancelled sees its cancellation."""
 
 
 def not_at_home(what: str) -> RuntimeError:
@@ -79,3 +83,13 @@ async def over(error: Exception) -> NoReturn:
     """
     await checkpoint()
     raise fresh_copy(error)
+
+
+def gives_way(failure: Exception | None) -> bool:
+    """Whether a task that was woken, and is cancelled, sees its cancellation and not this.
+
+    Args:
+        failure: What it was woken for; ``None`` is an end without an error. An error of the peer or
+            of a publisher is an answer: nobody would learn of it otherwise.
+    """
+    return failure is None or isinstance(failure, ENDS)

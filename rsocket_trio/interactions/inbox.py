@@ -9,7 +9,7 @@ from typing import Generic, NoReturn, TypeVar
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..entrance import get_ident, not_at_home
+from ..entrance import get_ident, gives_way, not_at_home
 from ..errors import fresh_copy
 from ..one_waiter import OneWaiter
 
@@ -114,5 +114,5 @@ class Inbox(OneWaiter, Generic[T]):
             if self._task is not None:
                 raise trio.BusyResourceError(f"another task is receiving from this {reader}")
             await self._until_woken()
-            if not self.queue:  # the end is still here for the next call
+            if not self.queue and gives_way(self.failure):
                 await checkpoint_if_cancelled()

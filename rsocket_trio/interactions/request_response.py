@@ -15,7 +15,6 @@ from enum import Enum
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from trio import ClosedResourceError
 from trio.lowlevel import (
     Abort,
     checkpoint,
@@ -24,8 +23,8 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from ..entrance import get_ident, not_at_home
-from ..errors import ConnectionClosed, RemoteProtocolError, StreamIdsExhausted, stream_error
+from ..entrance import ENDS, get_ident, not_at_home
+from ..errors import RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
@@ -74,7 +73,7 @@ async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload |
                 return operation.unwrap()
         operation.task = current_task()
         response: Payload | None = await wait_task_rescheduled(operation.abort)
-    except (ConnectionClosed, ClosedResourceError, StreamIdsExhausted):
+    except ENDS:
         await checkpoint()  # an end is no answer: see `rsocket_trio.entrance`
         raise
     return response

@@ -17,7 +17,7 @@ import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..account import ITEM_COST
-from ..entrance import get_ident, not_at_home
+from ..entrance import get_ident, gives_way, not_at_home
 from ..errors import fresh_copy
 from ..log_policy import logger
 from ..one_waiter import OneWaiter
@@ -267,7 +267,7 @@ class ElementInbox(OneWaiter, Generic[T]):
                 self._request(max(min(ahead(), fitting), 1))
                 continue
             await self._until_woken()
-            if not self.queue:  # the end is still here for the next call
+            if not self.queue and gives_way(self._failure):
                 await checkpoint_if_cancelled()
 
     def close(self) -> None:

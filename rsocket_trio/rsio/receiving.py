@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..entrance import Home
+from ..entrance import Home, gives_way
 from ..errors import fresh_copy
 from ..one_waiter import OneWaiter
 from ..reactive_streams.unread import UnreadAccount
@@ -144,7 +144,7 @@ class PackedInbox(OneWaiter):
             if self._task is not None:
                 raise trio.BusyResourceError("another task is receiving")
             await self._until_woken()
-            if not self.blocks:  # the end is still here for the next call
+            if not self.blocks and gives_way(self._failure):
                 await checkpoint_if_cancelled()
         if self.closed:
             raise trio.ClosedResourceError("this stream was closed here")

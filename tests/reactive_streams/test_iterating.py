@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 
+from rsocket_trio import ConnectionClosed
 from rsocket_trio.reactive_streams import (
     ElementStream,
     TooManyElements,
@@ -78,6 +79,31 @@ async def test_an_error_wakes_the_reader():
         with pytest.raises(trio.BusyResourceError):
             await elements.receive()
         publisher.subscriber.on_error(KeyError())
+
+
+@pytest.mark.parametrize("error", [OSError("broken"), ConnectionClosed("over")])
+async def test_only_the_end_of_a_connection_gives_way_to_a_cancellation(error):
+    """A reader that is cancelled behind an error, but in the same turn, does not lose it."""
+    seen = []
+    publisher = ByHand()
+    scope = trio.CancelScope()
+
+    async def read():
+        with scope:
+            try:
+                async with open_iter(publisher) as elements:
+                    await elements.receive()
+            except BaseException as caught:  # raised again, if it is the cancellation
+                seen.append(type(caught))
+                if isinstance(caught, trio.Cancelled):
+                    raise
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked()
+        publisher.subscriber.on_error(error)
+        scope.cancel()
+    assert seen == [trio.Cancelled if isinstance(error, ConnectionClosed) else OSError]
 
 
 async def test_more_than_requested_is_an_error():

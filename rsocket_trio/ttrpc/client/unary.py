@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from trio import ClosedResourceError, current_effective_deadline
+from trio import current_effective_deadline
 from trio.lowlevel import (
     Abort,
     checkpoint,
@@ -19,12 +19,10 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from ...entrance import get_ident, not_at_home
+from ...entrance import ENDS, get_ident, not_at_home
 from ...errors import (
-    ConnectionClosed,
     MalformedFrame,
     RemoteProtocolError,
-    StreamIdsExhausted,
     outcome_of_ours,
 )
 from ..errors import call_error
@@ -68,7 +66,7 @@ async def unary(
         else:
             call.task = current_task()
             answer = await wait_task_rescheduled(call.abort)
-    except (ConnectionClosed, ClosedResourceError, StreamIdsExhausted):
+    except ENDS:
         await checkpoint()  # an end is no answer: see `rsocket_trio.entrance`
         raise
     reply = only_field(answer, 0, RESPONSE_PAYLOAD)
