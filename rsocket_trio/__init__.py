@@ -1,16 +1,6 @@
 """RSocket 1.0 for trio: message protocols with demand, under structured concurrency."""
 
-# Layers, lowest first. A module imports only from its own or lower layers;
-# tests/rules/test_layers.py reads the imports and checks this.
-#
-#     errors sealed payload streamed config lease uri < frames metadata < protocol
-#       < log_text sizes < log_policy os_support < process_lock < sockets < transports
-#       < reactivesocket < interactions < connection < tracing arguments < requester responder
-#       < service < client server routing codecs < spool logfiles < lumberjack < collector
-#       < spark cli testing
-#
-# No module up to `protocol` imports trio, sockets, time, random, threads or logging. In
-# `lumberjack` only the modules of the server do.
+# Layers: docs/design.md has the table, and tests/rules/test_layers.py checks the imports.
 
 from __future__ import annotations
 

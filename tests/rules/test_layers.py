@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -153,6 +154,22 @@ def upward_imports(file: Path):
 def test_every_module_is_in_a_layer():
     """A new unit has to be given a layer."""
     none_of(str(file) for file in FILES if unit_at(file) not in LEVEL)
+
+
+def test_the_page_has_the_same_layers():
+    """Readers of the code see the layers in docs/design.md, in the order that is checked here."""
+    design = (Path(__file__).parents[2] / "docs" / "design.md").read_text(encoding="utf-8")
+    text = design.partition("\n## Layers\n")[2].partition("\n## ")[0]
+    table = [
+        re.findall("`(.+?)`", row.split("|")[1]) for row in text.splitlines() if row[:2] == "| "
+    ]
+    rows = list(filter(None, table))
+    units = [unit for row in rows for unit in row]
+    assert set(LEVEL) - set(units) == {"__init__", "__main__", "_version"}
+    assert all(len({LEVEL[unit] for unit in row}) == 1 for row in rows)
+    levels = [LEVEL[unit] for unit in units]
+    assert levels == sorted(levels)
+    assert {unit for row in rows[:4] for unit in row} == SANS_IO - {"_version"}
 
 
 def test_imports_go_down():
