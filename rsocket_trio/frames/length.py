@@ -12,7 +12,7 @@ from typing import Final
 from rsocket_trio.config import MAX_FRAME_SIZE
 from rsocket_trio.errors import FrameTooLong, LocalProtocolError
 
-__all__ = ["PREFIX_SIZE", "LengthPrefixDecoder", "encode_length", "join_frames"]
+__all__ = ["PREFIX_SIZE", "LengthPrefixDecoder", "encode_length", "join_frames", "too_long"]
 
 PREFIX_SIZE: Final = 3
 _SHOWN: Final = 64
@@ -20,8 +20,20 @@ _SHOWN: Final = 64
 _unpack: Final = struct.Struct(">HB").unpack_from
 
 
-NOT_ACCEPTED: Final = "of a peer that is not accepted yet"
-"""What a limit of `rsocket_trio.transports.base.FrameTransport.limit_frames` is, in errors."""
+def too_long(what: str, size: int, *, at_most: int, max_frame_size: int) -> FrameTooLong:
+    """Return the error for a frame of the peer, on any transport.
+
+    Args:
+        what: What it is there, e.g. ``"a frame"``.
+        size: Its length in bytes.
+        at_most: The longest one now, by `rsocket_trio.transports.base.FrameTransport.limit_frames`.
+        max_frame_size: The longest one of a peer that is accepted.
+    """
+    limit, setting = max_frame_size, "max_frame_size"
+    if size <= limit:
+        limit, setting = at_most, "of a peer that is not accepted yet"
+    text = f"{what} of {size} bytes is longer than the limit of {limit} ({setting})"
+    return FrameTooLong(text, size=size, limit=limit)
 
 
 def encode_length(frame: bytes) -> bytes:
@@ -74,20 +86,19 @@ class LengthPrefixDecoder:
     """
 
     __slots__ = (
+        "_at_most",
         "_body",
         "_first",
         "_max_frame_size",
         "_missing",
         "_prefix",
-        "_setting",
         "_too_long",
         "refused",
     )
 
     def __init__(self, max_frame_size: int) -> None:
-        self._max_frame_size = max_frame_size
+        self._max_frame_size = self._at_most = max_frame_size
         self._first: _FirstFrame | None = None
-        self._setting = "max_frame_size"
         self._prefix = b""  # The first one or two bytes of a length, until the third comes.
         self._body = bytearray()  # The received part of a frame whose length is known.
         self._missing = 0  # The bytes of this frame that are still to come. 0: no such frame.
@@ -114,8 +125,10 @@ class LengthPrefixDecoder:
         first, self._first = self._first, None
         if first is not None:
             self._prefix = bytes(first.received)  # what came behind the first frame
+        self._at_most = self._max_frame_size
         if at_most is not None:
-            self._first = _FirstFrame(min(at_most, self._max_frame_size))
+            self._at_most = min(at_most, self._at_most)
+            self._first = _FirstFrame()
             self._first.received += self._prefix
             self._prefix = b""
 
@@ -188,11 +201,8 @@ class LengthPrefixDecoder:
         if first.whole or len(received) < PREFIX_SIZE:
             return []
         size = int.from_bytes(received[:PREFIX_SIZE], "big")
-        if size > first.at_most:
+        if size > self._at_most:
             self._too_long = size
-            if size <= self._max_frame_size:
-                self._max_frame_size = first.at_most
-                self._setting = NOT_ACCEPTED
             self.refused = True
             del received[PREFIX_SIZE + _SHOWN :]  # it may show which protocol the peer speaks
             raise self._refusal()
@@ -204,11 +214,8 @@ class LengthPrefixDecoder:
         return [frame]
 
     def _refusal(self) -> FrameTooLong:
-        size, limit = self._too_long, self._max_frame_size
-        return FrameTooLong(
-            f"a frame of {size} bytes is longer than the limit of {limit} ({self._setting})",
-            size=size,
-            limit=limit,
+        return too_long(
+            "a frame", self._too_long, at_most=self._at_most, max_frame_size=self._max_frame_size
         )
 
 
@@ -216,14 +223,12 @@ class _FirstFrame:
     """The frame of a peer that is not accepted yet, and what came behind it.
 
     Attributes:
-        at_most: The longest frame, in bytes.
         received: What has come and was not returned: the frame, or at most one read behind it.
         whole: Whether the frame was returned.
     """
 
-    __slots__ = ("at_most", "received", "whole")
+    __slots__ = ("received", "whole")
 
-    def __init__(self, at_most: int) -> None:
-        self.at_most = at_most
+    def __init__(self) -> None:
         self.received = bytearray()
         self.whole = False

@@ -15,7 +15,8 @@ from wsproto.frame_protocol import CloseReason
 
 from ..config import MAX_FRAME_SIZE
 from ..entrance import over
-from ..errors import FrameTooLong, RemoteProtocolError
+from ..errors import RemoteProtocolError
+from ..frames.length import too_long
 from .base import FrameTransport, TransportInfo
 from .wsproto_stream import CLEAN_CLOSES, describe_close
 
@@ -107,13 +108,13 @@ class TrioWebSocketTransport(FrameTransport):
             raise self._fail(text, CloseReason.UNSUPPORTED_DATA)
         size = len(message)
         if size > self._at_most:
-            too_long = FrameTooLong(
-                f"WebSocket: a message of {size} bytes is longer than the limit of"
-                f" {self._at_most} (max_frame_size)",
-                size=size,
-                limit=self._at_most,
+            failure = too_long(
+                "WebSocket: a message",
+                size,
+                at_most=self._at_most,
+                max_frame_size=self._max_frame_size,
             )
-            raise self._fail(too_long, CloseReason.MESSAGE_TOO_BIG)
+            raise self._fail(failure, CloseReason.MESSAGE_TOO_BIG)
         return [message]
 
     def _fail(self, failure: RemoteProtocolError, code: int) -> RemoteProtocolError:

@@ -12,8 +12,8 @@ from typing import Final
 
 from wsproto.frame_protocol import LOCAL_ONLY_CLOSE_REASONS, CloseReason
 
-from ..errors import FrameTooLong, RemoteProtocolError
-from ..frames.length import NOT_ACCEPTED
+from ..errors import RemoteProtocolError
+from ..frames.length import too_long
 from .websocket_frames import MASK, WHOLE_BINARY, masked
 
 __all__ = ["FRAMES_AT_ONCE", "MAX_EMPTY_PARTS", "MessageReader"]
@@ -291,15 +291,12 @@ class MessageReader:
         self.peer_close = (_CLOSE_CODES.get(code, code), reason)
 
     def _fail_too_long(self, size: int) -> None:
-        limit, setting = self._max_message_size, "max_frame_size"
-        if size <= limit:
-            limit, setting = self._at_most, NOT_ACCEPTED
         self._end_with(
-            FrameTooLong(
-                f"WebSocket: a message of {size} bytes is longer than the limit of {limit}"
-                f" ({setting})",
-                size=size,
-                limit=limit,
+            too_long(
+                "WebSocket: a message",
+                size,
+                at_most=self._at_most,
+                max_frame_size=self._max_message_size,
             ),
             CloseReason.MESSAGE_TOO_BIG,
         )

@@ -126,6 +126,6 @@ async def test_a_first_frame_over_its_limit(make_pair: MakePair) -> None:
     async with make_pair() as (client, server):
         server.limit_frames(100)
         await client.send_frames([bytes(101)])
-        with pytest.raises(FrameTooLong, match=r"101 bytes .* limit of 100") as info:
+        with pytest.raises(FrameTooLong, match=r"101 bytes .* limit of 100 \(of a peer") as info:
             await server.receive_frames()
         assert info.value.limit == 100

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rsocket_trio.errors import FrameTooLong, LocalProtocolError, RemoteProtocolError
-from rsocket_trio.frames.length import NOT_ACCEPTED
+from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
+from rsocket_trio.frames.length import too_long
 
 from .header import HEADER_SIZE
 
@@ -124,13 +124,9 @@ class LengthDecoder:
             return RemoteProtocolError(
                 f"a frame length of {length} is less than the smallest, {_SMALLEST}"
             )
-        size = length - PREFIX_SIZE
-        limit, setting = self._max_frame_size, "max_frame_size"
-        if size <= limit:
-            limit, setting = self._at_most, NOT_ACCEPTED
-        return FrameTooLong(
-            f"a frame length of {length} is more than the limit of {PREFIX_SIZE + limit}"
-            f" ({setting}, plus {PREFIX_SIZE})",
-            size=size,
-            limit=limit,
+        return too_long(
+            "a frame",
+            length - PREFIX_SIZE,
+            at_most=self._at_most,
+            max_frame_size=self._max_frame_size,
         )
