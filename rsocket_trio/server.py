@@ -26,8 +26,7 @@ from .sockets.serving import RunningServer, Serving
 from .sockets.tls import check_context
 from .transports import accept_transports
 from .transports.base import FrameTransport
-from .transports.origins import normal_origins
-from .transports.websocket_handshake import check_health_path
+from .transports.listen import check_web_options
 from .uri import RSOCKET, Uri, as_uri
 from .wires import serve_other_wire, wire_of
 
@@ -167,18 +166,10 @@ async def serve(
         return
     service = _service(responder, config, resume, lease, protocols)
     limit = ConnectionLimit(max_connections)
-    origins = normal_origins(allowed_origins)
     check_allowed(allow)
     parsed = [_address(uri) for uri in uris]
     check_context(ssl_context, parsed)
-    check_health_path(health_path)
-    if not any(uri.is_websocket for uri in parsed):
-        for name, value in {"allowed_origins": origins, "health_path": health_path}.items():
-            if value is not None:
-                raise ValueError(
-                    f"{name} is given, but no address is ws:// or wss://: add one, or leave "
-                    f"{name} out"
-                )
+    origins = check_web_options(parsed, allowed_origins, health_path)
     serving = Serving()
     listen = partial(
         accept_transports,

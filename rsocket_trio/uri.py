@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
@@ -33,10 +33,10 @@ __all__ = [
     "Uri",
     "as_uri",
     "default_port",
-    "encrypted_schemes",
     "kind_of",
     "parse_uri",
     "register_scheme",
+    "schemes_with",
     "shown",
     "shown_all",
     "without_query",
@@ -282,14 +282,11 @@ def as_uri(address: str | Uri, wire: str = RSOCKET) -> Uri:
     raise TypeError(f"an address must be a str or a Uri, not {type(address).__name__}")
 
 
-def encrypted_schemes(uri: Uri) -> list[str]:
-    """Return the schemes with TLS of the same wire, e.g. ``tls://``."""
+def schemes_with(uri: Uri, ability: Callable[[Scheme], bool]) -> str:
+    """Return the schemes of the same wire that can do something, e.g. ``ws:// or wss://``."""
     wire = _REGISTERED[uri.scheme].wire
-    return [
-        f"{each.name}://"
-        for each in _REGISTERED.values()
-        if each.wire == wire and each.is_encrypted
-    ]
+    able = [each.name for each in _REGISTERED.values() if each.wire == wire and ability(each)]
+    return " or ".join(f"{name}://" for name in able)
 
 
 def shown(address: str | Uri) -> str:

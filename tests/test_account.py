@@ -33,7 +33,7 @@ def test_the_first_may_have_any_size():
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["take", "take_first", "give_back"]), st.integers(0, 90)))
+    st.lists(st.tuples(st.sampled_from(["take", "take_first", "give_back"]), st.integers(0, 250)))
 )
 def test_nothing_leaks(steps):
     """What is held is the sum of what was given, and only a first take exceeds the limit."""
@@ -45,4 +45,5 @@ def test_nothing_leaks(steps):
                 held.append(size)
         elif held:
             account.give_back(held.pop())
-        assert account.held == sum(held) <= 200
+        assert account.held == sum(held)
+        assert account.held <= 200 or account.held == max(held)

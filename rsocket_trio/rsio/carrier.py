@@ -1,4 +1,4 @@
-"""Octets over any connection: `carry`, `dial_rsio`, `arrivals_of`, `as_transport`.
+"""Octets over any connection: `carry`, `dial_rsio`, `rsio_over`, `as_transport`.
 
 A `FrameTransport` carries the octets of rsio in pieces, whose limits mean nothing: the reads of a
 byte stream, or the binary messages of a WebSocket.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -16,26 +16,17 @@ import trio
 
 from ..errors import ConnectFailed
 from ..sockets.adopt import OpenSocket, adopt
-from ..sockets.allowed import Allowed
 from ..sockets.byte_stream import ByteStream, TransportInfo
-from ..sockets.connection_limit import ConnectionCounts
 from ..sockets.dial import dial
-from ..sockets.listen import Arrivals
 from ..sockets.tls_stream import TLSStream
 from ..transports.base import FrameTransport
 from ..transports.byte_stream import ByteStreamTransport
-from ..transports.origins import normal_origins
 from ..transports.over_stream import transport_over
-from ..transports.websocket_handshake import (
-    Endpoint,
-    Handshake,
-    refuse_websocket,
-    request_websocket,
-)
+from ..transports.websocket_handshake import Handshake, request_websocket
 from ..uri import Uri
 from .addresses import ALPN
 
-__all__ = ["OpenTransport", "arrivals_of", "as_transport", "carry", "dial_rsio"]
+__all__ = ["OpenTransport", "as_transport", "carry", "dial_rsio", "offer_alpn", "rsio_over"]
 
 OpenTransport: TypeAlias = FrameTransport | ByteStream | trio.abc.Stream | OpenSocket
 """A connection that is open already: a transport or stream of this package, one of trio, or a
@@ -108,7 +99,7 @@ async def dial_rsio(
             ssl_context = ssl.create_default_context()
         ssl_context.set_alpn_protocols([ALPN])
     shake_hands = partial(
-        _over,
+        rsio_over,
         uri=uri,
         shake_hands=lambda connected: request_websocket(connected.stream, uri),
     )
@@ -117,52 +108,24 @@ async def dial_rsio(
     )
 
 
-def arrivals_of(
-    uri: Uri,
-    handle: Callable[[FrameTransport], Awaitable[None]],
-    *,
-    ssl_context: ssl.SSLContext | None,
-    timeout: float,
-    counts: ConnectionCounts,
-    allowed_origins: Collection[str] | None,
-    allow: Allowed | None,
-    health_path: str | None,
-) -> Arrivals[FrameTransport]:
-    """Return how connections that arrive at an address are handled.
-
-    Args:
-        uri: The address.
-        handle: Serves a connection.
-        ssl_context: The certificate; clients of ``rsios`` may ask for the protocol ``rsio/0``.
-        timeout: How long handshakes may take, in seconds.
-        counts: Counts the open connections.
-        allowed_origins: WebSocket: the web pages that may connect, as for `rsocket_trio.serve`.
-        health_path: WebSocket: a path for health checks.
-        allow: Whom to let in; ``None`` lets all in.
-    """
+def offer_alpn(uri: Uri, ssl_context: ssl.SSLContext | None) -> None:
+    """Let clients of ``rsios`` ask for the protocol ``rsio/0``."""
     if uri.is_encrypted and not uri.is_websocket and ssl_context is not None:
         # Both, as one context may serve WebSockets too.
         ssl_context.set_alpn_protocols([ALPN, "http/1.1"])
-    endpoint = Endpoint(
-        path=uri.path, allowed_origins=normal_origins(allowed_origins), health_path=health_path
-    )
-    return Arrivals(
-        shake_hands=partial(_over, uri=uri, shake_hands=endpoint.accept),
-        handle=handle,
-        ssl_context=ssl_context,
-        handshake_timeout=timeout,
-        counts=counts,
-        has_handshake=uri.is_websocket,
-        allow=allow,
-        refuse=refuse_websocket if uri.is_websocket else None,
-        drains=uri.is_websocket and health_path is not None,
-    )
 
 
-async def _over(
+async def rsio_over(
     stream: ByteStream, uri: Uri, shake_hands: Callable[[ByteStream], Awaitable[Handshake]]
 ) -> FrameTransport:
-    """Begin WebSocket if the address asks for it, and make the transport."""
+    """Begin WebSocket if the address asks for it, and make the transport.
+
+    Raises:
+        ConnectFailed: The handshake failed, or TLS has chosen another protocol.
+
+    Checkpoint: if it is a WebSocket.
+    If cancelled: the caller closes the stream.
+    """
     if uri.is_websocket:
         return await transport_over(
             stream, uri, shake_hands=shake_hands, max_frame_size=MAX_MESSAGE_SIZE

@@ -17,16 +17,15 @@ from ..interactions.leftovers import isolated
 from ..log_policy import logger
 from ..sealed import Sealed, make
 from ..sockets.allowed import Allowed, check_allowed
-from ..sockets.connection_limit import ConnectionCounts, counts_of
+from ..sockets.connection_limit import counts_of
 from ..sockets.listen import listen_for
 from ..sockets.serving import RunningServer, Serving
 from ..sockets.tls import check_context
 from ..transports.base import FrameTransport
-from ..transports.origins import normal_origins
-from ..transports.websocket_handshake import check_health_path
+from ..transports.listen import arrivals_at, check_web_options
 from ..uri import Uri
 from .addresses import rsio_uri
-from .carrier import OpenTransport, arrivals_of, as_transport
+from .carrier import OpenTransport, as_transport, offer_alpn, rsio_over
 from .config import DEFAULT_CONFIG, RsioConfig, check_config
 from .connection.connection import Connection
 from .connection.link import Link
@@ -218,51 +217,24 @@ async def serve(
     parsed = [rsio_uri(uri) for uri in uris]
     check_context(ssl_context, parsed)
     check_allowed(allow)
-    normal_origins(allowed_origins)
-    check_health_path(health_path)
-    if not any(uri.is_websocket for uri in parsed):
-        for name, value in {"allowed_origins": allowed_origins, "health_path": health_path}.items():
-            if value is not None:
-                raise ValueError(
-                    f"{name} is given, but no address is rsio+ws:// or rsio+wss://: add one, or "
-                    f"leave {name} out"
-                )
-    serving = Serving()
-    server = make(RsioServer, serving, registry)
-    counts = counts_of(max_connections)
-    listeners = [
-        (
-            uri,
-            _listener(
-                uri, registry, config, ssl_context, counts, allowed_origins, allow, health_path
-            ),
-        )
-        for uri in parsed
-    ]
-    await serving.run(listeners, lambda: task_status.started(server))
-
-
-def _listener(
-    uri: Uri,
-    registry: _Registry,
-    config: RsioConfig,
-    ssl_context: ssl.SSLContext | None,
-    counts: ConnectionCounts,
-    allowed_origins: Collection[str] | None,
-    allow: Allowed | None,
-    health_path: str | None,
-) -> Callable[..., Awaitable[None]]:
-    arrivals = arrivals_of(
-        uri,
-        registry.serve,
+    origins = check_web_options(parsed, allowed_origins, health_path)
+    arrivals = partial(
+        arrivals_at,
+        make=rsio_over,
+        handle=registry.serve,
         ssl_context=ssl_context,
-        timeout=config.connect_timeout,
-        counts=counts,
-        allowed_origins=allowed_origins,
+        handshake_timeout=config.connect_timeout,
+        counts=counts_of(max_connections),
+        allowed_origins=origins,
         allow=allow,
         health_path=health_path,
     )
-    return partial(listen_for, arrivals)
+    for uri in parsed:
+        offer_alpn(uri, ssl_context)
+    serving = Serving()
+    server = make(RsioServer, serving, registry)
+    listeners = [(uri, partial(listen_for, arrivals(uri))) for uri in parsed]
+    await serving.run(listeners, lambda: task_status.started(server))
 
 
 async def serve_stream(

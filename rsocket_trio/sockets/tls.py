@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import trio
 
-from ..uri import Uri, encrypted_schemes
+from ..uri import Uri, schemes_with
 from .direct import direct
 from .tls_stream import TLSStream
 
@@ -30,9 +30,10 @@ def check_context(ssl_context: object, addresses: Sequence[Uri] = ()) -> None:
         raise TypeError(f"ssl_context must be an ssl.SSLContext, not {type(ssl_context).__name__}")
     if addresses and not any(uri.is_encrypted for uri in addresses):
         named = ", ".join(map(str, addresses))
+        schemes = schemes_with(addresses[0], lambda each: each.is_encrypted)
         raise ValueError(
-            f"ssl_context is given, but {named} is not encrypted: use "
-            f"{' or '.join(encrypted_schemes(addresses[0]))}, or leave ssl_context out"
+            f"ssl_context is given, but {named} is not encrypted: use {schemes}, or leave "
+            "ssl_context out"
         )
 
 

@@ -1,25 +1,25 @@
-"""Transports by address, for servers: `accept_transports`."""
+"""Transports by address, for servers: `accept_transports`, and its parts for other wires."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
 import trio
 
 from ..config import MAX_FRAME_SIZE
 from ..sockets.allowed import Allowed
-from ..sockets.connection_limit import ConnectionLimit, counts_of
+from ..sockets.connection_limit import ConnectionCounts, ConnectionLimit, counts_of
 from ..sockets.listen import Arrivals, listen_for
 from ..sockets.tls import check_context
-from ..uri import Uri, as_uri
+from ..uri import Uri, as_uri, schemes_with
 from .base import FrameTransport
-from .origins import normal_origins
+from .origins import Origins, normal_origins
 from .over_stream import transport_over
 from .websocket_handshake import Endpoint, check_health_path, refuse_websocket
 
-__all__ = ["accept_transports"]
+__all__ = ["accept_transports", "arrivals_at", "check_web_options"]
 
 
 async def accept_transports(
@@ -76,21 +76,16 @@ async def accept_transports(
     uri = as_uri(uri)
     check_context(ssl_context)
     check_health_path(health_path)
-    endpoint = Endpoint(
-        path=uri.path, allowed_origins=normal_origins(allowed_origins), health_path=health_path
-    )
-    arrivals = Arrivals(
-        shake_hands=partial(
-            transport_over, uri=uri, shake_hands=endpoint.accept, max_frame_size=max_frame_size
-        ),
-        handle=handle,
+    arrivals = arrivals_at(
+        uri,
+        partial(transport_over, max_frame_size=max_frame_size),
+        handle,
         ssl_context=ssl_context,
         handshake_timeout=handshake_timeout,
         counts=counts_of(max_connections),
-        has_handshake=uri.is_websocket,
+        allowed_origins=normal_origins(allowed_origins),
         allow=allow,
-        refuse=refuse_websocket if uri.is_websocket else None,
-        drains=uri.is_websocket and health_path is not None,
+        health_path=health_path,
     )
     await listen_for(
         arrivals,
@@ -99,3 +94,63 @@ async def accept_transports(
         drain_nursery=drain_nursery,
         task_status=task_status,
     )
+
+
+def arrivals_at(
+    uri: Uri,
+    make: Callable[..., Awaitable[FrameTransport]],
+    handle: Callable[[FrameTransport], Awaitable[None]],
+    *,
+    ssl_context: ssl.SSLContext | None,
+    handshake_timeout: float,
+    counts: ConnectionCounts,
+    allowed_origins: Origins = None,
+    allow: Allowed | None = None,
+    health_path: str | None = None,
+) -> Arrivals[FrameTransport]:
+    """Return how connections that arrive at an address are handled, on every wire of transports.
+
+    Args:
+        uri: The address.
+        make: Makes the transport, as `transport_over` with all but its first three arguments.
+        handle: Serves a connection.
+        ssl_context: The certificate.
+        handshake_timeout: How long handshakes may take, in seconds.
+        counts: Counts the open connections.
+        allowed_origins: WebSocket: the web pages that may connect.
+        allow: Whom to let in; ``None`` lets all in.
+        health_path: WebSocket: a path for health checks.
+    """
+    endpoint = Endpoint(path=uri.path, allowed_origins=allowed_origins, health_path=health_path)
+    return Arrivals(
+        shake_hands=partial(make, uri=uri, shake_hands=endpoint.accept),
+        handle=handle,
+        ssl_context=ssl_context,
+        handshake_timeout=handshake_timeout,
+        counts=counts,
+        has_handshake=uri.is_websocket,
+        allow=allow,
+        refuse=refuse_websocket if uri.is_websocket else None,
+        drains=uri.is_websocket and health_path is not None,
+    )
+
+
+def check_web_options(
+    uris: Sequence[Uri], allowed_origins: Collection[str] | None, health_path: str | None
+) -> Origins:
+    """Check the options of a server that only WebSocket has a use for; return the normal origins.
+
+    Raises:
+        TypeError: One is of a wrong type.
+        ValueError: One is not valid, or no address is one of WebSocket.
+    """
+    origins = normal_origins(allowed_origins)
+    check_health_path(health_path)
+    given = {"allowed_origins": origins, "health_path": health_path}
+    for name, value in given.items():
+        if value is not None and not any(uri.is_websocket for uri in uris):
+            schemes = schemes_with(uris[0], lambda each: each.is_websocket)
+            raise ValueError(
+                f"{name} is given, but no address is {schemes}: add one, or leave {name} out"
+            )
+    return origins

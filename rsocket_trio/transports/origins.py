@@ -14,9 +14,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from ..field_checks import listed
 
-__all__ = ["EVERY", "OPAQUE", "Allowed", "may_connect", "normal_origin", "normal_origins"]
+__all__ = ["EVERY", "OPAQUE", "Origins", "may_connect", "normal_origin", "normal_origins"]
 
-Allowed: TypeAlias = frozenset[str] | None
+Origins: TypeAlias = frozenset[str] | None
 """The origins whose pages may connect; ``None``: only pages of the server's own host."""
 
 EVERY: Final = "*"
@@ -29,7 +29,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _EXAMPLE: Final = "'https://example.org' or 'http://localhost:8000'"
 
 
-def normal_origins(origins: Collection[str] | None) -> Allowed:
+def normal_origins(origins: Collection[str] | None) -> Origins:
     """Return the set of normal origins of a list; ``None`` stays ``None``.
 
     Raises:
@@ -46,7 +46,7 @@ def normal_origins(origins: Collection[str] | None) -> Allowed:
     return frozenset(EVERY if each == EVERY else normal_origin(each) for each in named)
 
 
-def may_connect(origin: str, allowed: Allowed, *, host: str, local: str) -> bool:
+def may_connect(origin: str, allowed: Origins, *, host: str, local: str) -> bool:
     """Return whether a page of this origin may connect.
 
     A page of the server's own host may, where no origins are named. It cannot be told by the

@@ -27,7 +27,7 @@ from ..foreign import ENOUGH, recognise_foreign
 from ..sockets.byte_stream import ByteStream
 from ..sockets.listen import NoHandshake
 from ..uri import Uri, default_port, join_host_port, without_query
-from .origins import Allowed, may_connect
+from .origins import Origins, may_connect
 
 __all__ = [
     "MAX_BODY_SIZE",
@@ -88,7 +88,7 @@ class Endpoint:
     """
 
     path: str
-    allowed_origins: Allowed = None
+    allowed_origins: Origins = None
     health_path: str | None = None
 
     async def accept(self, connected: ByteStream) -> Handshake:

@@ -9,9 +9,10 @@ import trio
 
 from rsocket_trio import rsio
 from rsocket_trio.reactive_streams import collect, from_iterable
-from rsocket_trio.rsio.carrier import arrivals_of, dial_rsio
+from rsocket_trio.rsio.carrier import dial_rsio, offer_alpn, rsio_over
 from rsocket_trio.sockets.connection_limit import counts_of
 from rsocket_trio.sockets.listen import listen_for
+from rsocket_trio.transports.listen import arrivals_at
 from rsocket_trio.transports.wrapper import TransportWrapper
 from tests.rsio.engine_scenes import numbers, words
 from tests.rsio.test_transports import authority, client_context, server_context
@@ -74,15 +75,15 @@ async def test_messages_may_be_cut_anywhere(address, size, offset, server_contex
         cut = Cut(transport, size, offset)
         await rsio.serve_stream(TARGET, cut, config=CONFIG, on_connection=greet)
 
-    arrivals = arrivals_of(
+    certificate = server_context if tls else None
+    offer_alpn(uri, certificate)
+    arrivals = arrivals_at(
         uri,
+        rsio_over,
         serve,
-        ssl_context=server_context if tls else None,
-        timeout=5,
+        ssl_context=certificate,
+        handshake_timeout=5,
         counts=counts_of(None),
-        allowed_origins=None,
-        allow=None,
-        health_path=None,
     )
     async with trio.open_nursery() as nursery:
         uris = await nursery.start(partial(listen_for, arrivals, uri))
