@@ -170,9 +170,14 @@ class Crew:
             self._hand_over()
         finally:
             # Out of all scopes of handlers: a shielded one cannot hide the end of the connection.
+            # A request whose tasks still run counts as one that runs: their number is limited.
             self.stuck += 1
+            workload.active += 1
             await shift.leave()
             self.stuck -= 1
+            workload.active -= 1
+            if workload.on_done is not None:
+                workload.on_done()
 
     async def _look_for_work(self, shift: Shift, scope: trio.CancelScope) -> bool:
         """Do the work there is, until it is time for another scope.

@@ -9,12 +9,12 @@ every frame whether it is legal.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
-from trio.lowlevel import checkpoint_if_cancelled
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..errors import Canceled, RemoteProtocolError, RSocketError
+from ..errors import ApplicationError, Canceled, RemoteProtocolError, RSocketError
 from ..frames.header import COMPLETE, FrameType
 from ..frames.request_n import encode_request_n
 from ..log_policy import logger
@@ -33,7 +33,16 @@ from .handler_errors import error_frame_for, forget_frames
 from .isolation import being_cancelled, outcome_of
 from .leftovers import Watch
 from .operation import Handlers, Outbound, ResponderOperation
-from .sending import AnyItems, begin, follow_credit, send_items, send_stream
+from .sending import (
+    DROPPED,
+    ENDED,
+    AnyItems,
+    begin,
+    follow_credit,
+    send_items,
+    send_stream,
+    throw_into,
+)
 
 if TYPE_CHECKING:
     from ..protocol.credit import Window
@@ -149,17 +158,29 @@ class _Requester(ChannelOperation):
                 first, flags = _EMPTY, COMPLETE  # see `RequestChannelResponder.take_first`
             finally:
                 self.outbound.remove_unopened(self)
-        if not self.live:
-            return
         n = self.inbox.window.initial_request_n
-        try:
-            payload = route(first)
-            await checkpoint_if_cancelled()  # the source may not have had a checkpoint
-            if not self.outbound.try_open(self, _TYPE, flags, n, payload):
-                await self.outbound.open(self, _TYPE, flags, n, payload)
-        except (RSocketError, trio.ClosedResourceError) as error:
-            # No fault of the source: the reader of the replies gets the error.
-            self.quit(error)
+        pause = checkpoint_if_cancelled  # the source may not have had a checkpoint
+        while self.live:
+            try:
+                payload = route(first)
+                await pause()
+                if not self.outbound.try_open(self, _TYPE, flags, n, payload):
+                    await self.outbound.open(self, _TYPE, flags, n, payload)
+                break
+            except (RSocketError, trio.ClosedResourceError) as error:
+                # No fault of the source: the reader of the replies gets the error.
+                self.quit(error)
+                return
+            except BaseException as error:  # also a cancellation; the source gets it, as later
+                instead = await throw_into(items, error)
+            if self.stream_id and self.live:
+                raise ApplicationError(DROPPED)
+            pause = checkpoint  # it may absorb one error after the other
+            if instead is ENDED:
+                first, flags = _EMPTY, COMPLETE
+            else:
+                first = cast("AnyPayload", instead)
+        else:
             return
         if flags and self.state.send(Event.SEND_COMPLETE):
             self.live = False

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .operation import Space
 
 __all__ = [
+    "DROPPED",
     "ENDED",
     "AnyItems",
     "Carrier",
@@ -41,6 +42,8 @@ AnyItems: TypeAlias = AsyncIterable[AnyPayload] | Publisher[AnyPayload]
 _IN_A_ROW: Final = 128
 """The number of items in a row before other tasks run. With fewer, the loop writes more often, and
 the system call of a write costs as much as many items."""
+
+DROPPED: Final = "the handler or source dropped an item after a part of it was sent"
 
 _NEXT: Final = FrameType.PAYLOAD.value << 10 | NEXT
 
@@ -212,9 +215,7 @@ async def send_items(operation: Producer, items: AnyItems, credit: CreditGate) -
                     break
                 if credit.cut:
                     # COMPLETE would make the peer take the part for a whole item.
-                    raise ApplicationError(
-                        "the handler dropped an item after a part of it was sent"
-                    )
+                    raise ApplicationError(DROPPED)
                 if instead is ENDED:
                     over = True
                     break

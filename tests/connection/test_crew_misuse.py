@@ -13,7 +13,9 @@ from rsocket_trio import (
     ApplicationError,
     ConnectionClosed,
     ConnectionConfig,
+    Limits,
     Payload,
+    Rejected,
     Responder,
 )
 from rsocket_trio.frames import RequestResponseFrame
@@ -297,3 +299,30 @@ async def test_a_connection_ends_although_a_scope_left_open_is_shielded(misuse, 
             scope.shield = False  # or the test would never end if it fails
         nursery.cancel_scope.cancel()
     assert ended
+
+
+async def test_requests_whose_tasks_still_run_are_counted(autojump_clock):
+    """A peer cannot have more tasks kept than requests, by a handler that leaves a nursery open."""
+
+    async def slow_to_end():
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(10)
+
+    class Leaves(Responder):
+        async def request_response(self, payload):
+            nursery = await trio.open_nursery().__aenter__()
+            nursery.start_soon(slow_to_end)
+            await trio.lowlevel.checkpoint()
+            return payload
+
+    config = ConnectionConfig(limits=Limits(max_active_requests=5))
+    async with connected_pair(Leaves(), config=config) as client:
+        for _ in range(5):
+            assert await ask(client, b"x") == b"x"
+        with pytest.raises(Rejected):
+            await ask(client, b"x")
+        await trio.sleep(11)
+        assert await ask(client, b"x") == b"x"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ApplicationError, Payload, Responder, StreamedPayload
+from rsocket_trio import (
+    ApplicationError,
+    Lease,
+    LeaseOptions,
+    Payload,
+    Responder,
+    StreamedPayload,
+)
 from rsocket_trio.testing.in_memory import connected_pair
 
 
@@ -212,6 +219,77 @@ async def test_a_base_exception_of_a_handler(error, waits, autojump_clock):
     async with connected_pair(Raises()) as requester, undisturbed(requester):
         with pytest.raises(ApplicationError, match="the handler failed"):
             await requester.request_response()
+
+
+async def granted_after_5_seconds(_question):
+    await trio.sleep(max(0, 5 - trio.current_time()))
+    return Lease(100, 100)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_a_timeout_around_the_first_yield_of_a_source(goes_on, autojump_clock):
+    """The item of the request frame may be given up as all others while it waits to leave."""
+
+    class Answers(Lossy):
+        async def request_channel(self, payload, payloads):
+            async for each in payloads:
+                yield each
+
+    async def source():
+        number = 0
+        while number < 20:
+            with trio.move_on_after(2):
+                yield Payload(b"%d" % number)
+            if not goes_on:
+                return
+            number += 1
+
+    async with connected_pair(
+        Answers(), lease=granted_after_5_seconds, client_lease=LeaseOptions()
+    ) as requester:
+        async with requester.request_channel(source()) as items:
+            seen = [int(item.data) async for item in items]
+        assert seen == (list(range(2, 20)) if goes_on else [])
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_half_a_first_item_ends_its_channel(goes_on, autojump_clock):
+    """A source that gives up its first item after some of its fragments have left fails."""
+
+    async def chunks():
+        yield bytes(200_000)
+        await trio.sleep_forever()
+
+    async def source():
+        with trio.move_on_after(1):
+            yield StreamedPayload(chunks())
+        while goes_on:
+            yield Payload()
+
+    async with connected_pair(Lossy()) as requester, undisturbed(requester):
+        with pytest.raises(ApplicationError, match="dropped an item"):
+            async with requester.request_channel(source()) as items:
+                async for _ in items:
+                    pass
+
+
+async def test_a_source_that_absorbs_the_cancellation_of_its_first_item(autojump_clock):
+    """It does not hold the loop, and the caller is cancelled."""
+
+    async def source():
+        while True:
+            with suppress(trio.Cancelled):
+                yield Payload(b"again")
+
+    async with connected_pair(
+        Lossy(), lease=granted_after_5_seconds, client_lease=LeaseOptions()
+    ) as requester:
+        with trio.move_on_after(1) as scope:
+            async with requester.request_channel(source()) as items:
+                async for _ in items:
+                    pass
+        assert scope.cancelled_caught
+        assert trio.current_time() == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

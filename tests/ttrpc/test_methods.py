@@ -60,6 +60,6 @@ async def test_a_path_is_no_method() -> None:
 
 
 async def test_a_number_is_no_retry() -> None:
-    with pytest.raises(TypeError, match="retry must be a Retry, not int"):
+    with pytest.raises(TypeError, match="retry must be of type Retry or None, not int"):
         async with ttrpc.connect("unix://@nobody", retry=3):  # type: ignore[arg-type]  # the mistake
             raise AssertionError
