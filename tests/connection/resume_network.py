@@ -154,16 +154,20 @@ async def conversation(requester, talker):
     return heard | {"told": list(talker.told), "counted": list(talker.counted)}
 
 
-async def run_with_cuts(cuts, resume=None):
-    """Run one conversation with cuts at each (direction, bytes); return also the number of cuts."""
+async def run_with_cuts(cuts):
+    """Run one conversation with cuts at each (direction, bytes); return also the number of cuts.
+
+    Cuts within the handshake cost an attempt each, and with the waits of `Retry` a row of them
+    takes more than the minute of a usual session.
+    """
     talker = Talker()
-    async with network(talker) as net:
+    async with network(talker, ServerResume(session_lifetime=3600)) as net:
         net.cuts = iter(cuts)
         async with connect(
             net.dial,
             responder=Talker(),
             config=CONFIG,
-            resume=ClientResume() if resume is None else resume,
+            resume=ClientResume(session_lifetime=3600),
         ) as requester:
             net.arm()
             heard = await conversation(requester, talker)
