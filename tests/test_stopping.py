@@ -325,3 +325,33 @@ async def test_a_flood_of_lumberjack_that_meets_a_stop(turns):
                 sending.cancel_scope.cancel()
     assert set(acknowledged) <= set(handled)
     assert len(handled) == len(set(handled))
+
+
+async def take_all(batch):
+    """Takes the events of a batch."""
+
+
+SERVERS = {
+    "rsocket": (serve, Responder(), LOCAL),
+    "ttrpc": (ttrpc.serve, ttrpc.Service(SERVICE), LOCAL),
+    "rsio": (rsio.serve, {}, "rsio://127.0.0.1:0"),
+    "lumberjack": (lumberjack.serve, take_all, "lumberjack://127.0.0.1:0"),
+}
+
+
+@pytest.mark.parametrize("wire", SERVERS)
+async def test_a_server_may_be_stopped_again_at_any_time(wire, autojump_clock):
+    """Also while its connections close already: a silent peer keeps them at that for a while."""
+    start, served, uri = SERVERS[wire]
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(start, served, uri)
+        port = int(server.uris[0].rpartition(":")[2])
+        async with await trio.open_tcp_stream("127.0.0.1", port):
+            while not server.statistics().connections and wire != "rsocket":
+                await trio.lowlevel.checkpoint()
+            for _ in range(8):
+                server.stop(grace=3600)
+                await trio.sleep(0.2)
+            await server.aclose(grace=3600)
+    assert trio.current_time() - began < 60

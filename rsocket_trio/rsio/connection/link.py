@@ -104,6 +104,7 @@ class Link:
         self._stopped_reading: Final = trio.Event()
         self._farewell: Final = trio.Event()  # nothing more comes from the peer
         self._reading = trio.CancelScope()
+        self._draining = trio.CancelScope()  # its deadline is when we say goodbye in any case
         self._leaving = LEAVING  # the text of our goodbye
         self.lifecycle.on_end += [self._end_streams]
         self.lifecycle.on_drain += [self._refuse_streams]
@@ -145,7 +146,8 @@ class Link:
                     outer.start_soon(self._greet)
                     task_status.started()
                     try:
-                        await lifecycle.drained.wait()
+                        with self._draining:
+                            await lifecycle.drained.wait()
                     finally:
                         # Before the nursery closes: the reader may still run for one turn.
                         self.goodbye(self._leaving)
@@ -347,16 +349,11 @@ class Link:
         self.lifecycle.drain(trio.ClosedResourceError(_CLOSED), linger=inf)
         if deadline <= trio.current_time():
             self.goodbye(reason)
-        elif self.publications.nursery is not None and deadline != inf:
-            self.publications.nursery.start_soon(self._goodbye_at, deadline, reason)
+        self._draining.deadline = min(self._draining.deadline, deadline)
 
     def _refuse_streams(self, _error: Exception) -> None:
         self.publications.drain()
         self.publications.on_ended = self.lifecycle.check_drained
-
-    async def _goodbye_at(self, deadline: float, reason: str) -> None:
-        await trio.sleep_until(deadline)
-        self.goodbye(reason)
 
     def _end_streams(self, error: Exception, _last_words: bytes | None) -> None:
         self.subscriptions.end(error)
