@@ -69,7 +69,7 @@ def take_answer(answers: Account, operation: ResponderOperation, size: int) -> N
             and its handler is cancelled: one that absorbs errors must not make item after item.
     """
     if not answers.take_first(size):
-        logger.info("a request has ended: %d bytes of answers wait for its peer", answers.held)
+        logger.info("a request has ended: %s", answers.refusal)
         error = Canceled(_TOO_MANY)
         operation.fail(error)
         operation.stop(str(error))

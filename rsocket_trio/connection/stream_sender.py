@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..account import ITEM_COST
 from ..entrance import Home, over
 from ..errors import fresh_copy
 from ..frames.header import (
@@ -292,14 +291,11 @@ class StreamSender:
                 body = BodyFragments(self._fragment_size, flags, payload.metadata)
                 await self._bodies.send(operation, payload, body)
             return
-        size = 0
-        if isinstance(operation, ResponderOperation):
-            size = _size_of(payload.metadata, payload.data) + ITEM_COST
-            take_answer(self.memory.answers, operation, size)
+        held = self.hold_item(stream_id, payload)
         try:
             await self._send_fragments(operation, stream_id, flags, payload)
         finally:
-            self.memory.answers.give_back(size)
+            self.let_go_item(held)
 
     def hold_item(self, stream_id: int, payload: AnyPayload) -> int:
         operation = self._operations.get(stream_id)

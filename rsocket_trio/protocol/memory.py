@@ -34,10 +34,12 @@ class ConnectionMemory:
 
     def __init__(self, limits: Limits) -> None:
         self.fragments = Account(
-            limits.max_reassembly_size, "max_reassembly_size", "of payloads that are not whole yet"
+            limits.max_reassembly_size,
+            "Limits.max_reassembly_size",
+            "of payloads that are not whole yet",
         )
         self.requests = Account(
-            limits.max_requests_size, "max_requests_size", "of requests are not answered yet"
+            limits.max_requests_size, "Limits.max_requests_size", "of requests are not answered yet"
         )
         self.unread = Account(
             limits.max_unread_size, "Limits.max_unread_size", "are unread on this connection"

@@ -117,7 +117,7 @@ class Handshake:
     trailing_data: bytes = b""
 
 
-def check_health_path(path: object) -> None:
+def check_health_path(path: str | None) -> None:
     """Check the path for health checks.
 
     Raises:
@@ -126,8 +126,7 @@ def check_health_path(path: object) -> None:
     """
     if path is None:
         return
-    if not isinstance(path, str):
-        raise TypeError(f"health_path must be a str, not {type(path).__name__}")
+    argument("health_path", path, TEXT)
     if not re.fullmatch(r"/[!-~]*", path) or "?" in path or "#" in path:
         raise ValueError(f"{path!r} is no path for health checks: one looks like '/healthz'")
 

@@ -95,10 +95,7 @@ class Replies:
         size = len(frame)
         answers = self.answers
         if not answers.take_first(size + ITEM_COST):
-            logger.info(
-                "a call has ended: %d bytes of answers wait, as its peer does not read",
-                answers.held,
-            )
+            logger.info("a call has ended: %s", answers.refusal)
             error = ResourceExhausted("too many answers on this connection wait to be read")
             call.end_with(error)  # and not only raised: the handler might absorb it, and go on
             try:
