@@ -318,15 +318,16 @@ class TLSStream(trio.abc.HalfCloseableStream):
             self._write_lock.release()
 
     async def _fail(self, error: ssl.SSLError) -> NoReturn:
-        """Send the alert, if it is for us to send one; then raise."""
-        self._failure = error
+        """Send the alert, if it is for us to send one; then raise the first failure."""
+        if self._failure is None:  # Behind it, OpenSSL names the end of all and no reason.
+            self._failure = error
         with (
             trio.move_on_after(_ALERT_TIME),
             suppress(trio.BrokenResourceError, trio.ClosedResourceError),
         ):
             await self._flush()
         self._can_send = False
-        raise self._broken(error)
+        raise self._broken(self._failure)
 
     def _broken(self, error: ssl.SSLError) -> trio.BrokenResourceError:
         broken = trio.BrokenResourceError(describe_failure(error))

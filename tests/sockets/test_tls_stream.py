@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -156,6 +157,19 @@ async def test_a_bad_record_comes_behind_what_was_good(pair):
         assert isinstance(caught.value.__cause__, ssl.SSLError)
     with pytest.raises(trio.BrokenResourceError, match=BAD_RECORD):
         await other.send_all(b"more")
+    with pytest.raises(trio.BrokenResourceError, match="sent the TLS alert bad record mac"):
+        await one.receive_some()
+
+
+async def test_a_write_between_a_bad_record_and_its_error_keeps_the_reason(pair):
+    """OpenSSL says once why it failed. Whoever writes and reads afterwards is told that too."""
+    one, other = pair
+    await one.send_all(b"good")
+    await one.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + bytes(32))
+    assert await other.receive_some() == b"good"
+    for use in (partial(other.send_all, b"answer"), other.receive_some):
+        with pytest.raises(trio.BrokenResourceError, match="bad record mac"):
+            await use()
     with pytest.raises(trio.BrokenResourceError, match="sent the TLS alert bad record mac"):
         await one.receive_some()
 
