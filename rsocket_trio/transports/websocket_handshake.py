@@ -71,6 +71,14 @@ _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_KEY: Final = re.compile(r"[A-Za-z0-9+/]{22}==")
+"""Sixteen octets in base64 (RFC 6455, section 4.2.1)."""
+
+_HOST: Final = re.compile(
+    r"(\[[0-9A-Za-z:.%_~-]+\]|([0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(:[0-9]*)?"
+)
+"""A host with its port (RFC 9110, section 7.2). It may be empty, and has no user."""
+
 _OWN_HEADERS: Final = frozenset({
     "connection", "upgrade", "content-length", "transfer-encoding",
     "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions",
@@ -234,7 +242,8 @@ async def _raise_refused(
     body = bytearray()
     with trio.move_on_after(_BODY_TIME):
         try:
-            http.receive_data(data)
+            if data:  # Nothing would mean the end to h11.
+                http.receive_data(data)
             while len(body) < MAX_BODY_SIZE:
                 event = http.next_event()
                 if event is h11.NEED_DATA:
@@ -389,8 +398,8 @@ def _checked(head: bytes, early: bytes, endpoint: Endpoint, local: str) -> _Requ
         status = 426 if fields.all("sec-websocket-version") else 400
         raise _Refusal(status, "The header 'Sec-WebSocket-Version: 13' is needed")
     keys = fields.all("sec-websocket-key")
-    if len(keys) != 1:
-        raise _Refusal(400, "One header 'Sec-WebSocket-Key' is needed")
+    if len(keys) != 1 or not _KEY.fullmatch(keys[0]):
+        raise _Refusal(400, "One header 'Sec-WebSocket-Key' is needed, of 16 octets in base64")
     for origin in fields.all("origin"):
         if not may_connect(origin, endpoint.allowed_origins, host=host, local=local):
             shown = ascii(origin[:_MAX_SHOWN])
@@ -400,6 +409,8 @@ def _checked(head: bytes, early: bytes, endpoint: Endpoint, local: str) -> _Requ
 
 def _where(target: str, host: str) -> tuple[str, str]:
     """Return path and host of a request; an absolute target has both (RFC 9112, 3.2.2)."""
+    if not _HOST.fullmatch(host):  # section 3.2
+        raise _Refusal(400, "The header 'Host' is no host")
     if target.startswith("/"):
         return target, host
     try:
@@ -408,6 +419,8 @@ def _where(target: str, host: str) -> tuple[str, str]:
         raise _Refusal(400, "The target of the request is no URI") from None
     if parts.scheme not in {"http", "https", "ws", "wss"} or not parts.netloc:
         return target, host
+    if not _HOST.fullmatch(parts.netloc):
+        raise _Refusal(400, "The host in the target of the request is no host")
     query = f"?{parts.query}" if parts.query else ""
     return (parts.path or "/") + query, parts.netloc
 

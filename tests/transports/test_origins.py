@@ -158,8 +158,8 @@ async def test_a_page_of_the_own_host_may_connect(host: str, origin: str, local:
         ("localhost:7879", "http://localhost", "127.0.0.1:7879"),
         ("localhost", "null", "127.0.0.1:80"),
         ("localhost", "file://", "127.0.0.1:80"),
-        ("[::1", "http://localhost", "127.0.0.1:80"),
-        ("localhost:x", "http://localhost", "127.0.0.1:80"),
+        ("[g::1]", "http://localhost", "127.0.0.1:80"),
+        ("localhost:99999", "http://localhost", "127.0.0.1:80"),
         ("", "http://localhost", "127.0.0.1:80"),
         # the name of a stranger's site points to an address of the user (DNS rebinding)
         ("evil.example:7879", "http://evil.example:7879", "127.0.0.1:7879"),

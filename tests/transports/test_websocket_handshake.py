@@ -114,6 +114,15 @@ async def test_a_request_in_small_pieces(nursery: trio.Nursery) -> None:
         (request(Sec_WebSocket_Version="8"), 426, "Version"),
         (request(Sec_WebSocket_Version=None), 400, "Version"),
         (request(Sec_WebSocket_Key=None), 400, "Key"),
+        (request(Sec_WebSocket_Key=""), 400, "Key"),
+        (request(Sec_WebSocket_Key="c2hvcnQ="), 400, "16 octets"),
+        (request(Sec_WebSocket_Key="A" * 24), 400, "16 octets"),
+        (request(Sec_WebSocket_Key="!" * 22 + "=="), 400, "base64"),
+        (request(Host="user@h"), 400, "no host"),
+        (request(Host="a b"), 400, "no host"),
+        (request(Host="[::1]x"), 400, "no host"),
+        (request(Host="h:http"), 400, "no host"),
+        (request("GET http://user:password@h/rsocket HTTP/1.1"), 400, "no host"),
         (request(Connection="\xe9"), 400, "Connection: Upgrade"),
         (request(Host=None), 400, ""),
         (b"nonsense\r\n\r\n", 400, "Bad HTTP"),
@@ -307,6 +316,16 @@ async def test_a_target_with_a_host(target: str, path: str) -> None:
     assert outcome.headers[0] == ("host", target.split("/")[2])
 
 
+@pytest.mark.parametrize(
+    "host", ["", "h", "h:", "a_b.example:81", "127.0.0.1:1", "[::1]:1", "[fe80::1%25lo]", "a%20b"]
+)
+async def test_hosts_of_all_forms(host: str) -> None:
+    """RFC 9110, 7.2: also an empty one."""
+    outcome, _ = await ask(request(Host=host))
+    assert isinstance(outcome, Handshake)
+    assert outcome.headers[0] == ("host", host)
+
+
 async def test_a_request_without_a_body_may_say_so() -> None:
     outcome, _ = await ask(request(Content_Length="0"))
     assert isinstance(outcome, Handshake)
@@ -369,6 +388,21 @@ async def test_a_refusal_is_kept(answer: bytes, body: bytes) -> None:
     assert caught.value.status == 503
     assert ("retry-after", "5") in caught.value.headers
     assert caught.value.body == body
+
+
+async def test_a_refusal_whose_text_comes_later_is_kept(nursery: trio.Nursery) -> None:
+    """The body is in a packet of its own, as many servers send it; here each byte is."""
+    ours, theirs = trio.testing.memory_stream_pair()
+
+    async def refuse() -> None:
+        for byte in b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy":
+            await theirs.send_all(bytes([byte]))
+            await trio.testing.wait_all_tasks_blocked()
+
+    nursery.start_soon(refuse)
+    with pytest.raises(ConnectFailed) as caught:
+        await request_websocket(ours, parse_uri("ws://h:1/"))
+    assert caught.value.body == b"busy"
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(
