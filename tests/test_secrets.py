@@ -250,16 +250,31 @@ async def test_a_connection_that_cannot_be_made():
         ["serve", "app.py", "--listen", f"ws://127.0.0.1{QUERY}"],
         ["collect", "--spool", "x", "--subscribe", f"ws://127.0.0.1:1{QUERY}"],
         ["request", "tcp://127.0.0.1:1", "--header", f"Authorization {SECRET}"],
+        ["ttrpc", "call", "unix:///x", "a.B/C", "--metadata", f"authorization: {SECRET}"],
+        ["conformance", f"rsio://user:{SECRET}@127.0.0.1"],
+        ["conformance", "--listen", f"tcp://user:{SECRET}@127.0.0.1:1"],
     ],
     ids=" ".join,
 )
 def test_the_command_line(arguments, capfd):
-    """What it prints about an address goes into the journal."""
+    """What it prints about an address or a credential goes into the journal."""
     with suppress(SystemExit):
         main.main(arguments)
     out, err = capfd.readouterr()
     assert err
     assert SECRET not in out + err
+
+
+async def test_a_header_that_cannot_be_sent():
+    """As a token that was read from a file with its line end."""
+    headers = {"Authorization": f"Bearer {SECRET}\n"}
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    async with listener:
+        uri = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}/"
+        with pytest.raises(ValueError, match="'Authorization' cannot be sent") as caught:
+            async with connect(uri, headers=headers):
+                raise AssertionError("connected")
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from urllib.parse import urlsplit
 
+from ..uri import shown
 from .commands import Commands, add_command
 from .options import above_zero, add_client_tls, add_verbosity, positive
 
@@ -83,7 +84,7 @@ def _address(text: str) -> str:
         valid = False
     if not valid:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither rsio://HOST:PORT nor rsios://HOST:PORT"
+            f"{shown(text)!r} is neither rsio://HOST:PORT nor rsios://HOST:PORT"
         )
     return text
 
@@ -91,5 +92,5 @@ def _address(text: str) -> str:
 def _plain_address(text: str) -> str:
     """An argument type: the address to listen on, unchanged."""
     if not text.startswith("rsio:"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not rsio://HOST:PORT")
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is not rsio://HOST:PORT")
     return _address(text)

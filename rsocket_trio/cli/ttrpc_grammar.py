@@ -259,5 +259,5 @@ def _address(text: str) -> str:
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+        raise argparse.ArgumentTypeError("an entry is KEY=VALUE, with an equals sign")
     return key, value

@@ -539,10 +539,15 @@ def _sort_headers(
     subprotocols: list[str] = []
     for name, text in headers:
         value = text.strip(" \t")
-        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+        if not _HEADER_NAME.fullmatch(name):
             raise ValueError(
-                f"the header {name!r}: {text!r} cannot be sent: its name or value has a character "
-                "that HTTP does not allow"
+                f"the header {name!r} cannot be sent: its name has a character that HTTP does not "
+                "allow"
+            )
+        if not _HEADER_VALUE.fullmatch(value):  # It may be a password, and is not shown.
+            raise ValueError(
+                f"the header {name!r} cannot be sent: its value has a character that HTTP does not "
+                "allow, such as a line end"
             )
         lower = name.lower()
         if lower in _OWN_HEADERS:

@@ -81,7 +81,7 @@ def test_metadata(call: Call) -> None:
     assert json.loads(done.stdout)["msg"] == "map[K:[2=3] k:[1 ]]"
     done = call(ECHO, "--metadata", "text")
     assert done.returncode == 2
-    assert b"'text' is not KEY=VALUE" in done.stderr
+    assert b"an entry is KEY=VALUE" in done.stderr
 
 
 def test_a_deadline(call: Call) -> None:
