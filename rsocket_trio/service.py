@@ -70,14 +70,26 @@ class Registry:
         self.dropped: Counter[str] = Counter()
         self.stopping = False
         self._silent: set[trio.CancelScope] = set()  # connections without a SETUP so far
+        self._asking: set[Connection] = set()  # connections that wait for their acceptor
 
     def stop(self) -> None:
         """Close all connections gracefully, and tell clients without a SETUP that there is none."""
         self.stopping = True
         for scope in self._silent:
             scope.cancel(reason=_STOPPED)
-        for connection in list(self.connections):
+        for connection in [*self._asking, *self.connections]:
             connection.close_gracefully(_STOPPED)
+
+    @contextmanager
+    def asking(self, connection: Connection) -> Iterator[None]:
+        """Run the acceptor of a connection in the block, so that it learns of `stop`."""
+        self._asking.add(connection)
+        if self.stopping:
+            connection.close_gracefully(_STOPPED)
+        try:
+            yield
+        finally:
+            self._asking.discard(connection)
 
     @contextmanager
     def entered(self, connection: Connection) -> Iterator[None]:
@@ -235,7 +247,7 @@ class Service:
         )
         try:
             # A timeout, as the loss of the client is not noticed: frames are not read yet.
-            with trio.move_on_after(self.config.setup_timeout):
+            with self.registry.asking(connection), trio.move_on_after(self.config.setup_timeout):
                 return connection, await accept_with(self.responder, setup, requester), setup
         except BaseException as error:  # `failure_of` re-raises cancellation and the like
             failure = failure_of(error)

@@ -13,6 +13,7 @@ import trio.testing
 from rsocket_trio import (
     ClosedByPeer,
     ConnectionLost,
+    RejectedSetup,
     Requester,
     Responder,
     Router,
@@ -103,6 +104,34 @@ async def test_a_plain_responder_learns_of_a_stop():
         with trio.fail_after(30):
             await server.aclose(grace=3600)
     assert seen == [True]
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+async def test_an_acceptor_that_still_waits_learns_of_a_stop(accepts):
+    """It need not wait for its timeout, of which the client would be told instead."""
+    began = trio.Event()
+
+    async def accept(setup, requester):
+        began.set()
+        await setup.stopping.wait()
+        assert requester.draining
+        if not accepts:
+            raise RejectedSetup("not now")
+        return Responder()
+
+    async def ask(uri):
+        with pytest.raises(ClosedByPeer if accepts else RejectedSetup) as caught:
+            async with connect(uri) as requester:
+                await requester.request_response()
+        assert ("stopped" if accepts else "not now") in str(caught.value)
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, accept, LOCAL)
+        nursery.start_soon(ask, server.uris[0])
+        await began.wait()
+        assert server.statistics().connections == 0
+        with trio.fail_after(30):
+            await server.aclose(grace=3600)
 
 
 async def test_a_peer_that_stops_is_a_stop_too():

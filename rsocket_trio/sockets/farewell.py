@@ -14,7 +14,8 @@ __all__ = ["LINGER", "drop_bytes", "half_close"]
 LINGER: Final = 1.0
 """How long a peer may take to read our last words and to close too, in seconds. A peer of this
 package closes as soon as it has read them, so this is a round trip and a busy moment of its loop.
-A peer that never closes delays the stop of a server by this time."""
+A peer that never closes delays the stop of a server by this time; over RSocket by twice this time,
+as requests that have crossed the announcement are answered first."""
 
 _MAX_DRAINED: Final = 64 * 2**20
 """Bytes of a peer that does not stop, before it is cut off: several of the largest frames, which a
