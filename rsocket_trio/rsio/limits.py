@@ -42,7 +42,8 @@ class RsioLimits:
         max_parts_memory: The bytes of all begun elements of a connection. 64 MiB: four of the
             largest.
         max_subscriptions: The streams that the peer may have open with our publishers. One more is
-            answered with an error, and the connection goes on. 1024.
+            answered with an error, and the connection goes on. 1024. Resolvers and sources of
+            cancelled streams may take long to end: there are at most twice as many tasks of them.
         max_cancelled: Streams that we have cancelled and whose end the publisher has not confirmed.
             From this number on nothing can be subscribed to, until it has confirmed some. Streams
             that are open then may be cancelled all the same. 4096: four times what a peer may have

@@ -267,7 +267,9 @@ async def requests(target):
 @asynccontextmanager
 async def empty_requests(target):
     async with target.raw() as raw:
-        await raw.send(*(RequestResponseFrame(number) for number in range(1, 4001, 2)))
+        for number in range(1, 4001, 2):  # channels with a part of an item: they cost most
+            part = PayloadFrame(number, next=True, follows=True)
+            await raw.send(RequestChannelFrame(number, 1), part)
         yield LIMITS["max_active_requests"]
 
 

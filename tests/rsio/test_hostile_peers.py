@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 
 import pytest
@@ -97,6 +98,70 @@ async def test_many_streams_of_small_elements_share_a_bound():
         before = source.made
         await settle()
         assert 1000 <= before == source.made <= 2 * 2**20 // 8
+
+
+@pytest.mark.limits_row("rsio: subscriptions")
+async def test_open_subscriptions_cost_what_the_page_says():
+    """With the longest names, and sources that wait."""
+
+    async def source():
+        await trio.sleep_forever()
+        yield b""
+
+    async def find(_name, _connection):
+        return source()
+
+    async with stranger_to_server(find) as stranger:
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for number in range(1024):
+                await stranger.send(Subscribe("x" * 1000, number, 1))
+            await settle()
+            gc.collect()
+            now, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (now - before) / 1024 < 15 * 1024 + 1000
+
+
+@pytest.mark.parametrize("waits", ["resolver", "source"])
+async def test_cancelled_subscriptions_that_take_long_to_end_are_bounded(waits, autojump_clock):
+    """Subscribing and cancelling again and again keeps few tasks; later ones are served."""
+    running = 0
+
+    async def source():
+        nonlocal running
+        running += 1
+        try:
+            await trio.sleep_forever()
+            yield b""
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(10)
+            running -= 1
+
+    async def find(name, _connection):
+        if name == "count":
+            return from_iterable(numbers(1))
+        if waits == "resolver":
+            await anext(source())
+        return source()
+
+    config = rsio.RsioConfig(limits=rsio.RsioLimits(max_subscriptions=3))
+    async with stranger_to_server(find, config=config) as stranger:
+        for number in range(20):
+            await stranger.send(Subscribe("slow", number, 1))
+            await settle()
+            await stranger.send(Cancel(number))
+            await settle()
+            assert running <= 6
+        assert running == 6
+        await trio.sleep(11)
+        await stranger.send(Subscribe("count", 100, 1))
+        while (message := await stranger.next()) != OnComplete(100):
+            assert message != OnError(100, "more than 3 subscriptions are open")
 
 
 async def test_more_subscriptions_than_allowed_are_refused_one_by_one():

@@ -72,11 +72,14 @@ class Publications:
         self.encode: Callable[[bytes], bytes] | None = None
         self.on_ended: Callable[[], object] | None = None
         self._held: Final = Held(queue, self._find)
+        self._tasks = 0  # of resolvers and sources, also of streams that are over
 
     def subscribe(self, stream_id: int, name: str, demand: int, *, excess: bool) -> None:
         """The peer subscribes to a publisher of ours."""
+        limit = self.config.limits.max_subscriptions
+        # Cancelled resolvers and sources may take long to end: there are as many of them at most.
+        excess = excess or self._tasks >= 2 * limit
         if excess or self.draining:
-            limit = self.config.limits.max_subscriptions
             text = f"more than {limit} subscriptions are open" if excess else STOPPING
             self.queue.put_reply(self.session.refuse(stream_id, text))
             return
@@ -96,8 +99,7 @@ class Publications:
             self._refuse(publication, outcome_of(error))
             return
         if isinstance(found, Awaitable):
-            assert self.nursery is not None
-            self.nursery.start_soon(self._begin_later, publication, found)
+            self._start(self._begin_later, publication, found)
         else:
             self._begin(publication, found)
 
@@ -164,8 +166,20 @@ class Publications:
         Raises:
             RuntimeError: The connection is over.
         """
+        self._start(self._apart, run, name=name)
+
+    def _start(
+        self, function: Callable[..., Awaitable[None]], *args: object, name: object = None
+    ) -> None:
+        async def counted() -> None:
+            try:
+                await function(*args)
+            finally:
+                self._tasks -= 1
+
         assert self.nursery is not None
-        self.nursery.start_soon(self._apart, run, name=name)
+        self.nursery.start_soon(counted, name=name or function)
+        self._tasks += 1
 
     async def _apart(self, run: Callable[[], Awaitable[None]]) -> None:
         error = await isolated(run)
