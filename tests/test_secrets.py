@@ -290,14 +290,17 @@ def test_metadata_of_ttrpc_that_are_refused(metadata):
 
 
 async def test_a_publisher_that_fails(caplog):
-    """The name of a publisher of rsio may have a query, and a peer chooses it."""
+    """The name of a publisher of rsio may have a query. Neither side shows it."""
 
     async def items():
         raise KeyError("no token")
         yield
 
     async with rsio_pair(lambda name, connection: items()) as link:
-        with pytest.raises(rsio.PublisherError):
-            await collect(link.publisher(f"ticks?token={SECRET}"))
+        publisher = link.publisher(f"ticks?token={SECRET}")
+        with pytest.raises(rsio.PublisherError) as caught:
+            await collect(publisher)
+    for text in (caplog.text, str(caught.value), repr(caught.value), repr(publisher)):
+        assert SECRET not in text
     assert "ticks?***" in caplog.text
-    assert SECRET not in caplog.text
+    assert str(caught.value) == "publisher 'ticks?***': the publisher failed"

@@ -11,7 +11,7 @@ from rsocket_trio import rsio
 from rsocket_trio.errors import ConnectFailed, ConnectionClosed
 from rsocket_trio.escapes import escaped
 from rsocket_trio.reactive_streams import open_iter
-from rsocket_trio.uri import shown
+from rsocket_trio.uri import shown, without_query
 
 from .certificates import client_context
 from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure
@@ -89,4 +89,7 @@ def _print_error(error: rsio.PublisherError, name: str, *, as_json: bool) -> Non
         print_error_bytes(json_line({"error": {"message": error.text}}))
         return
     # The text is one of the peer, which must not control the terminal.
-    print(f"rsocket-trio: error: publisher {name!a}: {escaped(error.text)}", file=sys.stderr)
+    print(
+        f"rsocket-trio: error: publisher {without_query(name)!a}: {escaped(error.text)}",
+        file=sys.stderr,
+    )

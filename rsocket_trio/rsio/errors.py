@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ..errors import ConnectFailed, ConnectionClosed, RSocketError
 from ..escapes import printable
+from ..uri import without_query
 
 __all__ = [
     "DifferentSizes",
@@ -54,8 +55,8 @@ class PublisherError(RsioError):
 
     Attributes:
         text: The text.
-        publisher: The name under which the subscriber asked for the publisher; ``None`` if the
-            error comes from no peer.
+        publisher: The name under which the subscriber asked for the publisher, with its query,
+            which the ``str`` of the error hides; ``None`` if the error comes from no peer.
     """
 
     def __init__(self, text: str, *, publisher: str | None = None) -> None:
@@ -69,7 +70,8 @@ class PublisherError(RsioError):
         text = printable(self.text)
         if self.publisher is None:
             return text
-        return f"publisher {printable(repr(self.publisher))}: {text or 'no reason was given'}"
+        name = printable(repr(without_query(self.publisher)))
+        return f"publisher {name}: {text or 'no reason was given'}"
 
 
 class HelloRefused(RsioError, ConnectFailed):

@@ -18,6 +18,7 @@ from ..reactive_streams.iterating import (
     open_iter,
 )
 from ..sealed import make
+from ..uri import without_query
 from .receiving import PackedInbox, PackedStream
 
 if TYPE_CHECKING:
@@ -114,4 +115,4 @@ class RemotePublisher(IterablePublisher[bytes]):
             inbox.close()
 
     def __repr__(self) -> str:
-        return f"<RemotePublisher {self.name!r}>"
+        return f"<RemotePublisher {without_query(self.name)!r}>"

@@ -11,7 +11,7 @@ import trio
 
 from ... import Payload, RSocketError, rsio
 from ...reactive_streams import ElementStream
-from ...uri import shown
+from ...uri import shown, without_query
 from ..attempts import connected_to
 from ..demand import Window
 from ..failures import ReadFailed, explain
@@ -43,7 +43,7 @@ async def open_chunks(
         settings.uris, partial(_dial, settings), timeout=settings.timeout, first=partition
     ) as (connection, uri):
         publisher = connection.publisher(name)
-        what = f"the publisher {name}"
+        what = f"the publisher {without_query(name)}"
         if settings.rows.payload_format == "fixed":
             async with publisher.open_packed(settings.window, limit=settings.limit) as blocks:
                 packed = _Blocks(blocks, settings.timeout, what, uri)
