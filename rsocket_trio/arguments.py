@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, Iterable, Mapping
 import attrs
 
 from .config import ConnectionConfig
+from .connection.sendable import not_sendable
 from .errors import LocalProtocolError
 from .field_checks import argument, instance_of
 from .metadata.builder import Metadata
@@ -39,7 +40,8 @@ def payload_for(
             has no other trace.
 
     Raises:
-        TypeError: ``payload`` is not a payload, or ``metadata`` is not a `Metadata`.
+        TypeError: ``payload`` is not a payload, or has metadata that are not bytes; or ``metadata``
+            is not a `Metadata`.
         MetadataError: The metadata MIME type has no place for the addition.
         LocalProtocolError: The route is given twice.
     """
@@ -50,6 +52,8 @@ def payload_for(
     if not isinstance(payload, Payload | StreamedPayload):
         raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
     encoded = payload.metadata
+    if encoded is not None and type(encoded) is not bytes:
+        raise not_sendable(payload)
     if metadata is not None:
         if not isinstance(metadata, Metadata):
             raise TypeError(

@@ -17,6 +17,7 @@ from .connection.establish import begin_as_client, wait_accepted
 from .connection.fresh_sessions import Succession
 from .connection.resume_client import ClientSession
 from .connection.resume_options import ClientResume, check_resume
+from .connection.sendable import not_sendable
 from .errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -24,14 +25,14 @@ from .errors import (
     LocalProtocolError,
     SetupError,
 )
-from .field_checks import TEXT, argument, instance_of
+from .field_checks import argument, instance_of
 from .interactions.block import Block, opened_by_block
 from .interactions.isolation import crash
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME, check_mime_name
 from .payload import Payload
-from .reactivesocket.opening import check_protocols, speak_reactivesocket
+from .reactivesocket.opening import check_protocol, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with, check_responder
 from .sealed import make
@@ -127,14 +128,15 @@ async def connect(
     check_mime_name(data_mime_type, "data_mime_type")
     check_mime_name(metadata_mime_type, "metadata_mime_type")
     argument("setup", setup, instance_of(Payload))
+    if type(setup.data) is not bytes or not isinstance(setup.metadata, bytes | None):
+        raise not_sendable(setup)
     argument("setup_metadata", setup_metadata, instance_of(Metadata, none=True))
     argument("tracing", tracing, instance_of(Tracing, none=True))
-    argument("protocol", protocol, TEXT)
+    check_protocol(protocol)
     headers = normal_headers(headers)
     if setup_metadata is not None:
         encoded = setup_metadata.encode(metadata_mime_type, more=setup.metadata)
         setup = Payload(setup.data, encoded)
-    check_protocols((protocol,))
     check_resume(resume, ClientResume)
     if responder is not None:
         check_responder(responder)

@@ -168,7 +168,7 @@ async def serve(
     limit = ConnectionLimit(max_connections)
     check_allowed(allow)
     parsed = [_address(uri) for uri in uris]
-    check_context(ssl_context, parsed)
+    check_context(ssl_context, parsed, server_side=True)
     origins = check_web_options(parsed, allowed_origins, health_path)
     serving = Serving()
     listen = partial(

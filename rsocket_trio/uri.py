@@ -121,6 +121,9 @@ for _scheme in (
 SCHEMES: Final = frozenset(_REGISTERED)
 """The schemes of RSocket."""
 
+_OTHER_WIRES: Final = frozenset(("rsio", "ttrpc", "lumberjack"))
+"""Wires whose packages and commands have their names; each registers its schemes when imported."""
+
 _BLANK_OR_CONTROL: Final = re.compile(r"[\x00-\x20\x7f\s]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _VSOCK: Final = re.compile(r"([^/:?]*)(?::([^/?]*))?/?")
@@ -236,8 +239,12 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
     if found is None or not (found[2] or is_descriptor):
         raise _refusal(text, "it has no scheme", example)
     if scheme is None:
-        why = f"the scheme {found[1].lower()!r} is not one of {', '.join(allowed)}"
-        raise _refusal(text, why, example)
+        name = found[1].lower()
+        raise _refusal(
+            text,
+            f"the scheme {name!r} is not one of {', '.join(allowed)}{_owner(name, wire)}",
+            example,
+        )
     example = scheme.example
     if _BLANK_OR_CONTROL.search(text):
         raise _refusal(text, "it contains a blank or a control character", example)
@@ -259,6 +266,16 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
                 return _internet_uri(scheme, text)
     except ValueError as error:
         raise _refusal(text, str(error), example) from None
+
+
+def _owner(name: str, wire: str) -> str:
+    """Return a hint at the part of the package that has the addresses of another wire."""
+    if name in SCHEMES:
+        return ": use rsocket_trio.serve or connect for it, which speak RSocket"
+    owner = name.partition("+")[0].removesuffix("s")
+    if owner in _OTHER_WIRES - {wire}:
+        return f": use rsocket_trio.{owner} for it, or the command rsocket-trio {owner}"
+    return ""
 
 
 def as_uri(address: str | Uri, wire: str = RSOCKET) -> Uri:

@@ -56,6 +56,11 @@ async def _nothing():
 
 WHOLE = [
     (partial(dialled, setup=b"x"), "setup must be of type Payload, not bytes"),
+    (partial(dialled, setup=Payload("x")), "data of type bytes is needed, not with str"),
+    (
+        partial(dialled, setup=Payload(b"", "x"), setup_metadata=Metadata(route="a")),
+        "metadata must be bytes or None, not str",
+    ),
     (
         partial(dialled, setup_metadata=b"x"),
         "setup_metadata must be of type Metadata or None, not bytes",
@@ -72,6 +77,7 @@ WHOLE = [
     (partial(open_transport, WEBSOCKET, max_frame_size="5"), "max_frame_size must be of type int"),
     (partial(open_transport, WEBSOCKET, handshake_timeout="5"), "handshake_timeout must be a numb"),
     (served(protocols=5), "protocols must be a list of str"),
+    (served(protocols="rsocket"), "protocols must be a list of str"),
     (served(protocols=[5]), "the items of protocols must be of type str, not int"),
     (served(max_connections=True), "max_connections must be of type int, not bool"),
     (served(allowed_origins=5), "allowed_origins must be a list of str"),
@@ -141,6 +147,10 @@ async def test_an_argument_of_a_wrong_type_is_named(call, text):
 REQUESTS = [
     (lambda q: q.metadata_push("x"), "metadata must be of type bytes, not str"),
     (lambda q: q.request_response(route=["a"]), "route must be of type str, not list"),
+    (
+        lambda q: q.request_response(Payload(b"", "text"), route="a"),
+        "metadata must be bytes or None, not str",
+    ),
     (lambda q: q.request_stream(prefetch="5"), "prefetch must be of type int or None, not str"),
     (lambda q: q.request_stream(prefetch=1.5), "prefetch must be of type int or None, not float"),
     (

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import trio
 
-from rsocket_trio import ClientResume, Responder, Router, connect, serve, serve_transport
+from rsocket_trio import ClientResume, Responder, Router, connect, rsio, serve, serve_transport
 from rsocket_trio.transports import accept_transports, open_transport
 from rsocket_trio.transports.memory import memory_transport_pair
 from tests.gated import LOCAL
@@ -63,6 +63,22 @@ async def test_arguments_that_no_address_can_use_are_refused():
         await serve(Responder(), LOCAL, "ws://127.0.0.1:0", ssl_context=context)
     with pytest.raises(ValueError, match="no address is ws:// or wss://"):
         await serve(Responder(), LOCAL, allowed_origins=["https://example.org"])
+
+
+async def test_a_context_of_the_other_side_is_refused():
+    """With it each handshake would fail, and a server would run for nobody."""
+    of_client = ssl.create_default_context()
+    with pytest.raises(ValueError, match=r"is for clients, and this is a server.*CLIENT_AUTH"):
+        await serve(Responder(), "tls://127.0.0.1:0", ssl_context=of_client)
+    with pytest.raises(ValueError, match="is for clients, and this is a server"):
+        await rsio.serve({}, "rsios://127.0.0.1:0", ssl_context=of_client)
+    of_server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with pytest.raises(ValueError, match=r"is for servers, and this is a client.*SERVER_AUTH"):
+        async with connect("tls://127.0.0.1:1", ssl_context=of_server):
+            raise AssertionError("there is no connection")
+    with pytest.raises(ValueError, match="is for servers, and this is a client"):
+        async with rsio.connect("rsios://127.0.0.1:1", ssl_context=of_server):
+            raise AssertionError("there is no connection")
 
 
 async def test_an_argument_that_one_address_can_use_is_accepted():

@@ -45,7 +45,10 @@ def test_missing_parts_are_filled_in(text: str, full: str) -> None:
     [
         ("localhost:7878", "no scheme"),
         ("", "no scheme"),
-        ("http://h:1", "'http' is not one of tcp, tls, unix, ws, wss"),
+        ("http://h:1", "'http' is not one of tcp, tls, unix, ws, wss; an"),
+        ("rsios://h:1", "is not one of .*: use rsocket_trio.rsio for it, or .* rsocket-trio rsio"),
+        ("ttrpc+unix:///a", "is not one of .*: use rsocket_trio.ttrpc for it"),
+        ("lumberjacks://h", "is not one of .*: use rsocket_trio.lumberjack for it"),
         ("tcp://h", "no port"),
         ("tls://h", "no port"),
         ("tcp://:1", "no host"),
@@ -134,7 +137,8 @@ def test_each_wire_accepts_its_own_schemes_only():
             with pytest.raises(ValueError, match="'other' is not one of tcp, tls, unix, ws, wss"):
                 as_uri(address)
         with pytest.raises(
-            ValueError, match=r"'tcp' is not one of other; .* 'other://127.0.0.1:5'"
+            ValueError,
+            match=r"'tcp' is not one of other: use rsocket_trio.serve .* 'other://127.0.0.1:5'",
         ):
             as_uri("tcp://127.0.0.1:1", "a test")
         with pytest.raises(ValueError, match="there is another scheme 'other'"):

@@ -103,12 +103,10 @@ def _error_text(uri: str, error: Exception) -> str:
     if shown(parse_uri(uri)) not in text:
         text = f"{shown(uri)}: {text}"
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        text += " (--ca FILE trusts the certificates in FILE, --insecure accepts every certificate)"
-    elif isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER":
-        text += " (the server probably does not use TLS on this port)"
+    if cause is not None:
+        text += " (--insecure accepts every certificate)"
     return text
 
 

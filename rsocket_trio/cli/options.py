@@ -346,9 +346,7 @@ def address(text: str) -> str:
     try:
         parse_uri(text)
     except ValueError as error:
-        other = text.lower().startswith(("lumberjack:", "lumberjacks:"))
-        hint = "; for log events there are rsocket-trio lumberjack serve and ship" if other else ""
-        raise argparse.ArgumentTypeError(f"{error}{hint}") from error
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 

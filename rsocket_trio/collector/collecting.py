@@ -253,7 +253,7 @@ def _contexts(
     Raises:
         ValueError: The context is missing, or has no use.
     """
-    check_context(context, [*senders, *others])
+    check_context(context, [*senders, *others], server_side=True)
     first, second = (
         context if any(each.is_encrypted for each in kind) else None for kind in (senders, others)
     )

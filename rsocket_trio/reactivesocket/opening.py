@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from ..field_checks import listed
+from ..field_checks import TEXT, argument, listed
 from ..transports.base import FrameTransport
 from ..transports.byte_stream import RECEIVE_SIZE, ByteStreamTransport
 from .frames import LengthDecoder, join_frames
@@ -18,6 +18,7 @@ from .transport import ReactiveSocketTransport
 
 __all__ = [
     "PROTOCOLS",
+    "check_protocol",
     "check_protocols",
     "check_speakable",
     "recognise_wire",
@@ -30,17 +31,29 @@ PROTOCOLS: Final = ("rsocket", "reactivesocket")
 _FORMS: Final = (Wire.REACTIVESOCKET, Wire.REACTIVESOCKET_WITH_LENGTH)
 
 
+def check_protocol(protocol: str) -> None:
+    """Check the name of a client's protocol.
+
+    Raises:
+        TypeError: It is no name.
+        ValueError: It is unknown.
+    """
+    argument("protocol", protocol, TEXT)
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol must be {' or '.join(map(repr, PROTOCOLS))}, not {protocol!r}")
+
+
 def check_protocols(protocols: Collection[str]) -> tuple[str, ...]:
-    """Check the names of protocols, and return them.
+    """Check the names of a server's protocols, and return them.
 
     Raises:
         TypeError: It is not a list of names.
         ValueError: A name is unknown, or there is no name.
     """
-    named = (protocols,) if isinstance(protocols, str) else listed("protocols", protocols, str)
-    if isinstance(protocols, str) or not named or not set(named) <= set(PROTOCOLS):
+    named = listed("protocols", protocols, str)
+    if not named or not set(named) <= set(PROTOCOLS):
         names = " and ".join(map(repr, PROTOCOLS))
-        raise ValueError(f"the protocols must be {names}, one or both, not {protocols!r}")
+        raise ValueError(f"protocols must be a list of {names}, one or both, not {protocols!r}")
     return named
 
 

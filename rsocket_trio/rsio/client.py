@@ -142,7 +142,7 @@ async def _open(
         return as_transport(target)
     argument("retry", retry, instance_of(Retry, none=True))
     uri = rsio_uri(target)
-    check_context(ssl_context, [uri])
+    check_context(ssl_context, [uri], server_side=False)
     waits = iter(()) if retry is None else retry.delays(random.random)
     while True:
         try:

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from ..errors import ConnectFailed
+from ..field_checks import FLAG, listed
 from .byte_stream import TransportInfo
 from .peer import PeerCredentials
 
@@ -40,12 +41,24 @@ _PASSED_ON: Final = (
 """What is raised as it is: the task of the connection knows what to do with it."""
 
 
-def _ids(values: Iterable[int]) -> frozenset[int]:
-    ids = frozenset(values)
+def _ids(name: str, values: Iterable[int]) -> frozenset[int]:
+    ids = frozenset(listed(name, values, int))
     for each in ids:
-        if not isinstance(each, int) or isinstance(each, bool) or not 0 <= each < 2**32 - 1:
-            raise ValueError(f"{each!r} is not an id of a user, group or machine")
+        if isinstance(each, bool) or not 0 <= each < 2**32 - 1:
+            raise ValueError(f"{each!r} in {name} is not an id of a user, group or machine")
     return ids
+
+
+def _uids(values: Iterable[int]) -> frozenset[int]:
+    return _ids("Allow.uids", values)
+
+
+def _gids(values: Iterable[int]) -> frozenset[int]:
+    return _ids("Allow.gids", values)
+
+
+def _cids(values: Iterable[int]) -> frozenset[int]:
+    return _ids("Allow.cids", values)
 
 
 @attrs.frozen(kw_only=True)
@@ -64,14 +77,15 @@ class Allow:
         cids: Virtual machines by their ids on vsock; 2 is the host.
 
     Raises:
+        TypeError: A field is of a wrong type: ids are numbers, and not names.
         ValueError: An id is not one, or nobody may connect.
     """
 
-    uids: frozenset[int] = attrs.field(default=frozenset(), converter=_ids)
-    gids: frozenset[int] = attrs.field(default=frozenset(), converter=_ids)
-    same_user: bool = False
-    root: bool = False
-    cids: frozenset[int] = attrs.field(default=frozenset(), converter=_ids)
+    uids: frozenset[int] = attrs.field(default=frozenset(), converter=_uids)
+    gids: frozenset[int] = attrs.field(default=frozenset(), converter=_gids)
+    same_user: bool = attrs.field(default=False, validator=FLAG)
+    root: bool = attrs.field(default=False, validator=FLAG)
+    cids: frozenset[int] = attrs.field(default=frozenset(), converter=_cids)
 
     def __attrs_post_init__(self) -> None:
         if not (self.uids or self.gids or self.same_user or self.root or self.cids):

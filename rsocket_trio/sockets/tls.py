@@ -14,20 +14,29 @@ from .tls_stream import TLSStream
 __all__ = ["check_context", "peer_certificate", "start_tls_client", "start_tls_server"]
 
 
-def check_context(ssl_context: object, addresses: Sequence[Uri] = ()) -> None:
-    """Check a TLS context, and that one of the addresses uses it.
+def check_context(ssl_context: object, addresses: Sequence[Uri] = (), *, server_side: bool) -> None:
+    """Check a TLS context, that it is of this side, and that one of the addresses uses it.
 
     A program that gives a context wants encryption; with ``tcp://`` in place of ``tls://`` there
     would be none, without any sign.
 
     Raises:
         TypeError: It is not an `ssl.SSLContext`.
-        ValueError: The addresses are all unencrypted.
+        ValueError: It is for the other side, with which each handshake would fail; or the addresses
+            are all unencrypted.
     """
     if ssl_context is None:
         return
     if not isinstance(ssl_context, ssl.SSLContext):
         raise TypeError(f"ssl_context must be an ssl.SSLContext, not {type(ssl_context).__name__}")
+    wrong = ssl.PROTOCOL_TLS_CLIENT if server_side else ssl.PROTOCOL_TLS_SERVER
+    if ssl_context.protocol == wrong:
+        sides = ("clients", "a server") if server_side else ("servers", "a client")
+        purpose = "CLIENT_AUTH" if server_side else "SERVER_AUTH"
+        raise ValueError(
+            f"ssl_context is for {sides[0]}, and this is {sides[1]}: make it with "
+            f"ssl.create_default_context(ssl.Purpose.{purpose})"
+        )
     if addresses and not any(uri.is_encrypted for uri in addresses):
         named = ", ".join(map(str, addresses))
         schemes = schemes_with(addresses[0], lambda each: each.is_encrypted)

@@ -95,7 +95,8 @@ class TLSStream(trio.abc.HalfCloseableStream):
                 await self._feed()
                 if self._ended:
                     raise trio.BrokenResourceError(
-                        "the other end closed the connection during the TLS handshake"
+                        "the other end closed the connection during the TLS handshake: it may "
+                        "not use TLS"
                     )
         except ssl.SSLError as error:
             await self._fail(error)

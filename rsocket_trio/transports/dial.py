@@ -66,7 +66,7 @@ async def open_transport(
     If cancelled: nothing stays open.
     """
     uri = as_uri(uri)
-    check_context(ssl_context, [uri])
+    check_context(ssl_context, [uri], server_side=False)
     headers = normal_headers(headers)
     argument("max_frame_size", max_frame_size, COUNT)
     argument("handshake_timeout", handshake_timeout, SECONDS)

@@ -74,7 +74,7 @@ async def accept_transports(
     If cancelled: the listeners are closed; connections stay open in ``handler_nursery``.
     """
     uri = as_uri(uri)
-    check_context(ssl_context)
+    check_context(ssl_context, server_side=True)
     check_health_path(health_path)
     arrivals = arrivals_at(
         uri,

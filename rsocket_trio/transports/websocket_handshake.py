@@ -21,7 +21,7 @@ import trio
 from wsproto.connection import Connection, ConnectionType
 
 from ..errors import ConnectFailed
-from ..escapes import names_only
+from ..escapes import names_only, printable
 from ..field_checks import TEXT, argument, listed
 from ..foreign import ENOUGH, recognise_foreign
 from ..sockets.byte_stream import ByteStream
@@ -147,11 +147,10 @@ async def request_websocket(
     Args:
         stream: A connected stream, after TLS for ``wss``. It is left open on failure.
         uri: Gives the path and ``Host``.
-        headers: More headers to send. ``Sec-WebSocket-Protocol`` proposes subprotocols, ``Host``
-            replaces the host of the address. The headers of the handshake itself are refused.
+        headers: More headers to send, of `normal_headers`. ``Sec-WebSocket-Protocol`` proposes
+            subprotocols, ``Host`` replaces the host of the address.
 
     Raises:
-        ValueError: A header cannot be sent.
         ConnectFailed: The server refused, or its answer is not a handshake.
         trio.BrokenResourceError: The connection broke.
 
@@ -254,10 +253,15 @@ async def _raise_refused(
                     break
         except (h11.RemoteProtocolError, trio.BrokenResourceError):
             pass  # What has come is kept.
+    headers = tuple(_Fields(response.headers).pairs)
+    why = ""
+    if dict(headers).get("content-type", "").startswith("text/plain"):
+        why = printable(body.decode("utf-8", "replace").strip())
     raise ConnectFailed(
-        f"the server refused the WebSocket handshake: HTTP {_status(response.status_code)}",
+        f"the server refused the WebSocket handshake: HTTP {_status(response.status_code)}"
+        f"{why and f': {why}'}",
         status=response.status_code,
-        headers=tuple(_Fields(response.headers).pairs),
+        headers=headers,
         body=bytes(body[:MAX_BODY_SIZE]),
     )
 
@@ -477,8 +481,16 @@ async def _read_head(
         if not data:
             raise ConnectFailed("the connection ended during the WebSocket handshake")
         received += data
-        if recognise_foreign(bytes(received[:ENOUGH])) == "TLS":
-            raise ConnectFailed("the peer does not speak HTTP, but TLS")
+        _check_http(bytes(received[:ENOUGH]))
+
+
+def _check_http(first: bytes) -> None:
+    """Raise at once for octets with which no HTTP begins: the peer would wait as we do."""
+    spoken = recognise_foreign(first)
+    if first[:1] == b"\0" and first[3:7] == b"\0\0\0\0":  # the length, and stream 0
+        spoken = "frames over TCP, as RSocket at tcp:// addresses"
+    if spoken not in (None, "HTTP"):
+        raise ConnectFailed(f"the peer does not speak HTTP, but {spoken}")
 
 
 async def _answer(stream: trio.abc.Stream, refusal: _Refusal) -> NoReturn:
@@ -515,6 +527,7 @@ def normal_headers(
     Raises:
         TypeError: It is no mapping of str to str, and no list of such pairs. The text shows no
             value: it may be a password.
+        ValueError: A name or value cannot be sent, or the handshake sets the header itself.
     """
     items = headers.items() if isinstance(headers, Mapping) else headers
     pairs = listed("headers", items, tuple, list)
@@ -527,7 +540,22 @@ def normal_headers(
         name, value = pair
         argument("the name of a header in headers", name, TEXT)
         argument(f"the value of {name!r} in headers", value, TEXT)
-    return tuple((name, value) for name, value in pairs)
+        _check_header(name, value.strip(" \t"))
+    return tuple((name, value.strip(" \t")) for name, value in pairs)
+
+
+def _check_header(name: str, value: str) -> None:
+    if not _HEADER_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot be the name of a header: HTTP does not allow it")
+    refused = next((each for each in value if not _HEADER_VALUE.fullmatch(each)), None)
+    if refused is not None:
+        hint = "; use strip() on what was read from a file" if refused in "\r\n" else ""
+        raise ValueError(
+            f"the value of the header {name!r} cannot be sent: HTTP does not allow the character "
+            f"{refused!r} in it{hint}"
+        )
+    if name.lower() in _OWN_HEADERS:
+        raise ValueError(f"the handshake sets the header {name!r} itself: leave it out")
 
 
 def _sort_headers(
@@ -537,21 +565,8 @@ def _sort_headers(
     extra: list[tuple[bytes, bytes]] = []
     host: str | None = None
     subprotocols: list[str] = []
-    for name, text in headers:
-        value = text.strip(" \t")
-        if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(
-                f"the header {name!r} cannot be sent: its name has a character that HTTP does not "
-                "allow"
-            )
-        if not _HEADER_VALUE.fullmatch(value):  # It may be a password, and is not shown.
-            raise ValueError(
-                f"the header {name!r} cannot be sent: its value has a character that HTTP does not "
-                "allow, such as a line end"
-            )
+    for name, value in headers:
         lower = name.lower()
-        if lower in _OWN_HEADERS:
-            raise ValueError(f"the handshake sets the header {name!r} itself: leave it out")
         if lower == "host":
             host = value
         elif lower == "sec-websocket-protocol":

@@ -71,9 +71,15 @@ def test_wrong_lists() -> None:
     """A list that admits nobody is a mistake, as are names of users."""
     with pytest.raises(ValueError, match="nobody may connect: give uids"):
         Allow()
-    for wrong in ("root", -1, 2**32 - 1, True, 1.0):
-        with pytest.raises(ValueError, match="is not an id of a user"):
-            Allow(uids=[wrong])  # type: ignore[list-item]  # that is the mistake
+    for wrong in (-1, 2**32 - 1, True):
+        with pytest.raises(ValueError, match=r"in Allow\.uids is not an id of a user"):
+            Allow(uids=[wrong])
+    for name in ("uids", "gids", "cids"):
+        for wrong in (["root"], [1.0], 0, "root"):
+            with pytest.raises(TypeError, match=f"Allow.{name} must be"):
+                Allow(**{name: wrong})
+    with pytest.raises(TypeError, match=r"Allow\.same_user must be of type bool"):
+        Allow(same_user="yes")  # type: ignore[arg-type]  # that is the mistake
     with pytest.raises(TypeError, match="allow must be an Allow or a function, not list"):
         check_allowed([0])
     for right in (None, Allow(root=True), bool):

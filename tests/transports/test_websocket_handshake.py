@@ -19,6 +19,7 @@ from rsocket_trio.transports.websocket_handshake import (
     Endpoint,
     Handshake,
     accept_websocket,
+    normal_headers,
     request_websocket,
 )
 from rsocket_trio.uri import Uri, parse_uri
@@ -200,6 +201,26 @@ SWITCHING = (
 )
 
 
+@pytest.mark.parametrize(
+    ("first", "spoken"),
+    [
+        (bytes.fromhex("16030100ee010000ea0303"), "TLS"),
+        (b"\x00\x00\x2c\x00\x00\x00\x00\x04\x00", "frames over TCP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "SSH"),
+    ],
+)
+async def test_what_is_no_http_is_refused_at_once(
+    first: bytes, spoken: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Both ends would wait for each other until a timeout, and neither would learn why."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.send_all(first)
+    with trio.fail_after(1), pytest.raises(ConnectFailed, match=f"speak HTTP, but {spoken}"):
+        await accept_websocket(ours, Endpoint(path="/rsocket"))
+    with trio.fail_after(1), pytest.raises(ConnectFailed, match=f"speak HTTP, but {spoken}"):
+        await answered(first)
+
+
 async def test_frames_right_behind_the_answer_are_kept() -> None:
     """A server may send frames at once."""
     handshake = await answered(SWITCHING + b"\r\n\x82\x01x")
@@ -272,13 +293,10 @@ async def test_the_host_header(
         ("Sec-WebSocket-Key", "x"),
     ],
 )
-async def test_headers_that_cannot_be_sent(header: tuple[str, str]) -> None:
+def test_headers_that_cannot_be_sent(header: tuple[str, str]) -> None:
     """Headers cannot inject lines into a request, and cannot replace the handshake's own."""
-    ours, theirs = trio.testing.memory_stream_pair()
     with pytest.raises(ValueError, match=r"header|handshake"):
-        await request_websocket(ours, parse_uri("ws://h:1/"), [header])
-    await ours.aclose()
-    assert await theirs.receive_some() == b""
+        normal_headers([header])
 
 
 @pytest.mark.parametrize("size", [MAX_HEAD_SIZE, MAX_HEAD_SIZE + 1])
@@ -403,6 +421,21 @@ async def test_a_refusal_whose_text_comes_later_is_kept(nursery: trio.Nursery) -
     with pytest.raises(ConnectFailed) as caught:
         await request_websocket(ours, parse_uri("ws://h:1/"))
     assert caught.value.body == b"busy"
+
+
+@pytest.mark.parametrize(
+    ("mime", "text"),
+    [
+        ("text/plain; charset=utf-8", "HTTP 403 Forbidden: go\\naway"),
+        ("text/html", "HTTP 403 Forbidden"),
+    ],
+)
+async def test_what_a_refusal_says_is_in_the_text_of_the_error(mime: str, text: str) -> None:
+    """The server says why; a page of HTML of a proxy is left out, and no line of it is one."""
+    head = f"HTTP/1.1 403 Forbidden\r\nContent-Type: {mime}\r\n\r\n".encode()
+    with pytest.raises(ConnectFailed) as caught:
+        await answered(head + b"go\naway\n")
+    assert str(caught.value).endswith(f": {text}")
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(

@@ -212,7 +212,7 @@ async def connect(
     """
     check_shipper_config(config)
     parsed = lumberjack_uris(uris)
-    check_context(ssl_context, parsed)
+    check_context(ssl_context, parsed, server_side=False)
     if ssl_context is None and any(uri.is_encrypted for uri in parsed):
         ssl_context = ssl.create_default_context()  # Once: it reads many certificates.
     bell = Bell()

@@ -146,7 +146,7 @@ class LumberjackHandler(logging.Handler):
         argument("to_event", to_event, optional(FUNCTION))
         shipping = _as_config(config)
         parsed = lumberjack_uris(uris)
-        check_context(ssl_context, parsed)
+        check_context(ssl_context, parsed, server_side=False)
         self._settings: Final = settings
         self._config: Final = shipping
         encoder = EventEncoder(shipping.version, shipping.compression_level, shipping.limits)

@@ -209,7 +209,7 @@ async def serve(
             raise TypeError(f"{name} must be {kinds}, not {type(function).__name__}")
     check_config(config)
     parsed = [lumberjack_uri(uri) for uri in uris]
-    check_context(ssl_context, parsed)
+    check_context(ssl_context, parsed, server_side=True)
     shared = Shared(
         handler=handler,
         on_poison=on_poison,

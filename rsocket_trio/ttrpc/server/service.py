@@ -181,8 +181,9 @@ def as_services(given: object) -> dict[str, Service]:
         each = (given,)
     services: dict[str, Service] = {}
     for one in each:
-        if isinstance(one, type) and issubclass(one, ServiceBase):
-            raise TypeError(f"serve needs an object, not the class: write {one.__name__}()")
+        if isinstance(one, type):
+            name = one.__name__
+            raise TypeError(f"serve needs an object, not the class {name}: write {name}(...)")
         service = _of_base(one) if isinstance(one, ServiceBase) else one
         if not isinstance(service, Service):
             raise TypeError(
