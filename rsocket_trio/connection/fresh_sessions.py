@@ -158,6 +158,7 @@ class Succession:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Begin a new session, which is `_tenure` then, and run it to its end."""
+        failure: object = "each was lost at once"
         async with self._places:
             for delay in self._attempts.within(inf):
                 deadline = await wait_to_dial(delay, inf, self._config.setup_timeout)
@@ -187,7 +188,14 @@ class Succession:
                             await self._drive(session, connection, task_status)
                             return
                     except ConnectFailed as error:
+                        failure = error
                         logger.debug("no fresh session yet: %s", error)
+                if attempt.cancelled_caught:
+                    failure = f"no connection within {self._config.setup_timeout:g} s"
+            else:
+                attempts = self._resume.retry.max_attempts
+                text = "there is no fresh session after %s attempts (Retry.max_attempts): %s"
+                logger.warning(text, attempts, failure)
         task_status.started()
 
     async def _drive(

@@ -136,8 +136,8 @@ async def test_a_fresh_session_is_tried_again(autojump_clock):
         assert asking.outcome == b"pong"
 
 
-async def test_fresh_sessions_are_given_up_after_the_attempts(autojump_clock):
-    """After them nothing dials any more, and requests say so."""
+async def test_fresh_sessions_are_given_up_after_the_attempts(autojump_clock, caplog):
+    """After them nothing dials any more; requests say so, and the log says why."""
     resume = ClientResume(fresh_session=True, retry=Retry(max_attempts=3))
     async with scripted(resume) as (script, peer, requester, _):
         await reject(script, peer)
@@ -147,6 +147,9 @@ async def test_fresh_sessions_are_given_up_after_the_attempts(autojump_clock):
         assert tries == 5  # the first session, its RESUME, and three attempts
         await trio.sleep(1000)
         assert script.dialled == tries
+        (warning,) = (each.message for each in caplog.records if each.levelname == "WARNING")
+        assert "no fresh session after 3 attempts" in warning
+        assert warning.endswith("no server")
         with pytest.raises(ConnectionLost):
             await requester.request_response(Payload(b"?"))
 
