@@ -18,6 +18,7 @@ from wsproto.frame_protocol import CloseReason
 from ..config import MAX_FRAME_SIZE
 from ..entrance import over
 from ..errors import RemoteProtocolError
+from ..escapes import printable
 from ..sockets.direct import DirectStream, close_stream
 from ..sockets.farewell import drop_bytes
 from .base import FrameTransport, TransportInfo
@@ -235,4 +236,6 @@ def describe_close(code: int, reason: str) -> str:
         name = f" {CloseReason(code).name}"
     except ValueError:
         name = ""
-    return f"the WebSocket was closed: {int(code)}{name}" + (f": {reason}" if reason else "")
+    return f"the WebSocket was closed: {int(code)}{name}" + (
+        f": {printable(reason)}" if reason else ""
+    )

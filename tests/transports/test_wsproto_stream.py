@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 import pytest
 import trio
@@ -135,6 +136,17 @@ async def test_an_unclean_close(code: int, text: str) -> None:
     for _ in range(2):
         with pytest.raises(trio.BrokenResourceError, match=text):
             await transport.receive_frames()
+
+
+async def test_the_reason_of_a_close_is_escaped() -> None:
+    """The peer writes it: it must forge no line of a log, and not control a terminal."""
+    transport, peer = make()
+    await peer.send(CloseConnection(code=1008, reason="\x1b[31mred\nforged"))
+    for use in (transport.receive_frames, partial(transport.send_frames, [b"late"])):
+        with pytest.raises(trio.BrokenResourceError) as caught:
+            await use()
+        assert str(caught.value).isprintable()
+        assert str(caught.value).endswith(r"POLICY_VIOLATION: \x1b[31mred\nforged")
 
 
 async def test_an_end_without_a_close_frame_is_an_error() -> None:
