@@ -32,8 +32,8 @@ from .pairs import as_pairs
 from .pipeline import Pipeline
 from .record import EventMaker
 from .settings import Settings
-from .worker import is_worker
-from .workers_end import drain_before_exit
+from .worker import is_own
+from .workers_end import settle_before_end
 
 __all__ = ["LogStatistics", "LumberjackHandler", "ToEvent"]
 
@@ -179,8 +179,7 @@ class LumberjackHandler(logging.Handler):
 
         Records of the threads of such handlers are not shipped: they would cause more of them.
         """
-        # Threads have no names in records if `logging.logThreads` is false.
-        if is_worker(record.thread or threading.get_ident()):
+        if is_own(record):
             self._show_own(record)
             return False
         kept = self.filter(record)
@@ -195,7 +194,7 @@ class LumberjackHandler(logging.Handler):
         try:
             handover = pipeline.handover
             if not pipeline.worker.running and pipeline.start():
-                drain_before_exit(self._drain_at_exit)
+                settle_before_end(self._settle_at_end)
             if handover.refuses:
                 handover.drop()
                 return
@@ -293,8 +292,8 @@ class LumberjackHandler(logging.Handler):
         if not others:
             last_resort(record)
 
-    def _drain_at_exit(self) -> None:
-        self.drain(self._settings.close_timeout)
+    def _settle_at_end(self) -> None:
+        self._pipeline.settle(self._settings.close_timeout)
 
     def _begin_anew(self) -> None:
         """Begin with an empty buffer, in a forked child."""

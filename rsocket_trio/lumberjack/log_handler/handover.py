@@ -172,6 +172,9 @@ class Handover:
     def abandon(self, reason: str) -> None:
         """Drop all pending events."""
         with self._changed:
+            if self._changing:  # in a signal handler, in the middle of a change
+                self._aside.append((self._buffer.abandon, reason))
+                return
             self._change(self._buffer.abandon, reason)
             self._changed.notify_all()
 

@@ -73,6 +73,12 @@ class Pipeline:
         """Wait until all events of before are acknowledged or dropped; return whether they are."""
         return not self.worker.is_current and self.handover.wait_settled(timeout)
 
+    def settle(self, timeout: float) -> None:
+        """Wait like `drain`. What is not acknowledged in time is dropped, and that is told."""
+        if not self.drain(timeout):
+            self.handover.abandon("unsent")
+            self.reports.collect(self.handover)
+
     def flush(self, timeout: float) -> None:
         """Wait like `drain`. If this is in vain, a `close` right after it does not wait again."""
         self._flushed_in_vain = -inf if self.drain(timeout) else monotonic()

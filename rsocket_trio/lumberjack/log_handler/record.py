@@ -14,6 +14,7 @@ from time import gmtime, strftime
 from typing import Any, Final
 
 from .json_text import as_text
+from .worker import MARK
 
 __all__ = ["OWN_FIELDS", "EventMaker", "timestamp"]
 
@@ -27,6 +28,7 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "asctime",
     "message",
     "taskName",
+    MARK,
 }
 _TRACEBACKS: Final = logging.Formatter()
 

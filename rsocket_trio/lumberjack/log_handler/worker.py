@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Final
+from uuid import uuid4
 
 import trio
 
-__all__ = ["Worker", "is_worker"]
+__all__ = ["MARK", "Worker", "is_own"]
 
 _RETRY: Final = 1.0
 """Seconds until a thread that could not be started, or that has failed, is started again."""
@@ -21,14 +23,40 @@ codecs.lookup("idna")
 """`socket.getaddrinfo` would import this codec in the thread. A fork in the middle of an import
 leaves the lock of the module held in the child, which then cannot import it."""
 
-_idents: Final[set[int]] = set()
-"""The threads of all workers."""
+MARK: Final = "_rsocket_trio_worker"
+"""The attribute of a record that was made in the thread of a worker: the identity of its process.
+
+The ident of the thread would not do: another thread gets it when this one has ended, and those of a
+forked child have the idents of its parent's.
+"""
 
 
-def is_worker(ident: object) -> bool:
-    """Return whether a thread is the thread of a worker."""
-    # A record that came from elsewhere (`logging.makeLogRecord`) may have anything there.
-    return isinstance(ident, int) and ident in _idents
+class _Here(threading.local):
+    """What is known of the current thread."""
+
+    is_worker = False
+
+
+_here: Final = _Here()
+_identity = uuid4().hex
+
+
+def is_own(record: logging.LogRecord) -> bool:
+    """Return whether a record was made in the thread of a worker of this process.
+
+    Our records carry a mark, so that this is known in another thread too, behind a queue.
+    """
+    return _here.is_worker or record.__dict__.get(MARK) == _identity
+
+
+def _mark(record: logging.LogRecord) -> bool:
+    """Mark a record of our logger where it is made; let it pass."""
+    if _here.is_worker:
+        setattr(record, MARK, _identity)
+    return True
+
+
+logging.getLogger("rsocket_trio").addFilter(_mark)
 
 
 class Worker:
@@ -80,11 +108,6 @@ class Worker:
             return is_first
 
     @property
-    def ident(self) -> int | None:
-        """The thread."""
-        return None if self._thread is None else self._thread.ident
-
-    @property
     def is_current(self) -> bool:
         """Whether the caller runs in this thread."""
         return self._thread is threading.current_thread()
@@ -118,8 +141,7 @@ class Worker:
         return not thread.is_alive()
 
     def _run(self) -> None:
-        ident = threading.get_ident()
-        _idents.add(ident)
+        _here.is_worker = True
         try:
             trio.run(self._serve)
         except Exception as error:  # of any kind: the system may have no more file descriptors
@@ -127,7 +149,6 @@ class Worker:
         finally:
             self._token = None
             self.running = False
-            _idents.discard(ident)
 
     async def _serve(self) -> None:
         with trio.CancelScope() as self._scope:
@@ -137,10 +158,12 @@ class Worker:
             await self._main()
 
 
-def _forget_workers() -> None:
-    """Forget the threads of the parent: the child does not have them."""
-    _idents.clear()
+def _become_another() -> None:
+    """Be no worker in a forked child, and take a new identity: its parent may ship its records."""
+    global _identity
+    _identity = uuid4().hex
+    _here.is_worker = False
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_workers)
+    os.register_at_fork(after_in_child=_become_another)

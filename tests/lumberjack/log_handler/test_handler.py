@@ -7,6 +7,8 @@ import gc
 import io
 import logging
 import logging.config
+import logging.handlers
+import queue
 import random
 import socket
 import sys
@@ -17,7 +19,7 @@ import pytest
 import trio
 
 from rsocket_trio.lumberjack import LumberjackHandler, ShipperConfig
-from rsocket_trio.lumberjack.log_handler.worker import is_worker
+from rsocket_trio.lumberjack.log_handler.worker import MARK
 from rsocket_trio.protocol.retry import Retry
 from tests.lumberjack.log_handler.receiving_thread import receiving
 from tests.waiting import wait_until
@@ -628,13 +630,40 @@ def test_a_handler_in_use_is_not_collected(receiver):
     assert receiver.messages == ["one"]
 
 
-def test_the_thread_is_known_only_while_it_runs(receiver, log):
+def test_the_ident_of_a_thread_says_nothing(receiver, log):
+    """Threads get the idents of others that have ended, and a buffer may hold their records."""
     handler = add(log, receiver.uri)
-    log.info("one")
-    thread = handler._pipeline.worker._thread
-    wait_until(lambda: is_worker(thread.ident))
+    log.info("first")
+    assert handler.drain(10)
+    ident = handler._pipeline.worker._thread.ident
+    record = log.makeRecord("app", logging.INFO, __file__, 1, "same ident", (), None)
+    record.thread = ident
+    assert handler.handle(record)
+    assert handler.drain(10)
+    assert receiver.messages == ["first", "same ident"]
+
+
+def test_own_records_are_known_behind_a_queue(receiver, caplog):
+    """The thread that delivers them is another one. Those of another process are shipped."""
+    lines = queue.SimpleQueue()
+    sender = logging.handlers.QueueHandler(lines)
+    ours = logging.getLogger("rsocket_trio")
+    ours.addHandler(sender)
+    failing = LumberjackHandler(DOWN, close_timeout=0)
+    try:
+        failing.handle(logging.makeLogRecord({"msg": "never sent"}))
+        found = lines.get(timeout=10)
+    finally:
+        ours.removeHandler(sender)
+        failing.close()
+    handler = LumberjackHandler(receiver.uri)
+    assert not handler.handle(found)
+    assert handler.statistics().records == 0
+    elsewhere = logging.makeLogRecord({**vars(found), MARK: "another process"})
+    assert handler.handle(elsewhere)
     handler.close()
-    assert not is_worker(thread.ident)
+    assert receiver.messages == [found.getMessage()]
+    assert MARK not in receiver.events[0]
 
 
 def test_random_closing_never_loses_count(receiver):
