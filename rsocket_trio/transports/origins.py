@@ -97,7 +97,9 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def normal_origin(text: str) -> str:
-    """Return an origin as browsers write it: in lower case, and without the default port.
+    """Return an origin as browsers write it, in lower case and without the default port.
+
+    An IPv6 address is in its shortest form.
 
     Raises:
         TypeError: It is not a string.
@@ -123,8 +125,12 @@ def normal_origin(text: str) -> str:
             f"{text!r} is not an origin: there are no patterns, name each origin in full, or all "
             f"by {EVERY!r} alone"
         )
+    if not host.isascii():
+        raise ValueError(
+            f"{text!r} is not an origin: browsers send such a name in ASCII, beginning with 'xn--'"
+        )
     if ":" in host:
-        host = f"[{host}]"
+        host = f"[{_address(host) or host}]"
     if port is None or port == _DEFAULT_PORTS.get(parts.scheme):
         return f"{parts.scheme}://{host}"
     return f"{parts.scheme}://{host}:{port}"

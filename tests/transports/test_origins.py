@@ -21,6 +21,7 @@ from tests.transports.test_websocket_handshake import request
         ("http://localhost:8080", "http://localhost:8080"),
         ("https://localhost:80", "https://localhost:80"),
         ("http://[::1]:3000", "http://[::1]:3000"),
+        ("http://[0:0:0::0:1]", "http://[::1]"),
         ("chrome-extension://abcdef", "chrome-extension://abcdef"),
         ("null", "null"),
     ],
@@ -39,6 +40,7 @@ def test_origins_are_normalised(text: str, normal: str) -> None:
         "https://example.org?", "https://example.org#", "https://a@example.org",
         "https://example.org:x", "https://example.org:99999", "https://[::1", "https://a\n.org",
         "https://*.example.org", "https://a.org https://b.org", "NULL", "file://",
+        "https://b\u00fccher.example",  # No browser sends it so: it would never match.
     ],
 )  # fmt: skip
 def test_a_wrong_origin_is_refused(text: str) -> None:
