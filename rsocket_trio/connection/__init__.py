@@ -6,7 +6,6 @@ The modules, in reading order. Every connection consists of these:
 - ``engine``: the tasks of a connection, from its first to its end, for every wire with handlers
 - ``lifecycle``: the phases of a connection, and the callbacks for each change
 - ``establish``: how a connection begins, on both sides
-- ``closing``: closes a transport so that the peer can read the last frames
 - ``workload``: the requests of the peer that wait or run
 - ``crew``: the tasks that read and run handlers
 - ``job``: what the crew needs from a wire: requests to run, and frames to read

@@ -20,7 +20,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from ..errors import RemoteProtocolError
-from .closing import close_politely
+from ..transports.base import close_politely
 from .flushing import flushed_by_loop
 from .shift import dismiss
 

@@ -39,7 +39,7 @@ from ..protocol.setup import (
     too_much_setup,
 )
 from ..sockets.failures import describe_failure
-from .closing import close_politely
+from ..transports.base import close_politely
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

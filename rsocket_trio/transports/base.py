@@ -20,8 +20,9 @@ import trio
 from ..config import MAX_FRAME_SIZE, MIN_FRAGMENT_SIZE, ConnectionConfig
 from ..frames.header import NEXT
 from ..sockets.byte_stream import TransportInfo
+from ..sockets.farewell import LINGER
 
-__all__ = ["SUBSCRIPTION", "Capabilities", "FrameTransport", "TransportInfo"]
+__all__ = ["SUBSCRIPTION", "Capabilities", "FrameTransport", "TransportInfo", "close_politely"]
 
 SUBSCRIPTION: Final = NEXT
 """A flag that RSocket 1.0 does not define for REQUEST_STREAM. It marks a subscription (a stream
@@ -223,8 +224,7 @@ class FrameTransport(trio.abc.AsyncResource):
         """Tell the peer that nothing more will be sent, and go on receiving.
 
         TCP shuts down its sending half, TLS sends its close_notify before, WebSocket sends its
-        close frame. Call it only while no
-        other task is sending.
+        close frame. Call it only while no other task is sending.
 
         Returns:
             Whether the peer was told; False if the transport cannot do so.
@@ -244,3 +244,22 @@ class FrameTransport(trio.abc.AsyncResource):
         Checkpoint: always.
         If cancelled: closed nevertheless, forcefully.
         """
+
+
+async def close_politely(transport: FrameTransport) -> None:
+    """Close the sending side, and give the peer a moment to read the last frames.
+
+    Closing a socket with unread data resets the connection, and the peer may never read the last
+    frames. So this receives and drops all frames until the peer closes too. The owner of the
+    transport closes it then.
+
+    Raises:
+        trio.BrokenResourceError: The transport is gone.
+        RemoteProtocolError: The peer sends malformed frames.
+
+    Checkpoint: always.
+    If cancelled: close the transport.
+    """
+    with trio.move_on_after(LINGER):
+        if await transport.close_sending():
+            await transport.drop_received()

@@ -8,7 +8,7 @@ from math import inf
 import trio
 
 from rsocket_trio import entrance
-from rsocket_trio.connection import closing, establish
+from rsocket_trio.connection import establish
 from rsocket_trio.connection.admission import OpenAdmission
 from rsocket_trio.connection.dialling import wait_to_dial
 from rsocket_trio.connection.fresh_sessions import Succession
@@ -88,13 +88,6 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, _ = memory_transport_pair()
     return partial(establish.send_away, here, 0x102, b"", CONFIG)
-
-
-@row("connection.closing.close_politely")
-async def _(scene: Scene) -> Call:
-    here, there = memory_transport_pair()
-    await there.aclose()
-    return partial(closing.close_politely, here)
 
 
 @row("connection.establish.wait_accepted", "accepted already")

@@ -9,6 +9,7 @@ import trio.testing
 
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame
+from rsocket_trio.transports.base import close_politely
 from rsocket_trio.transports.dial import open_transport
 from rsocket_trio.transports.listen import accept_transports
 from rsocket_trio.transports.memory import memory_transport_pair
@@ -73,6 +74,13 @@ async def _(scene: Scene) -> Call:
     here, there = memory_transport_pair()
     await there.close_sending()
     return here.drop_received
+
+
+@row("transports.base.close_politely")
+async def _(scene: Scene) -> Call:
+    here, there = memory_transport_pair()
+    await there.aclose()
+    return partial(close_politely, here)
 
 
 @row("transports.wrapper.TransportWrapper.drop_received")

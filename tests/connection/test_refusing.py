@@ -1,6 +1,6 @@
 """Refusing a client: it receives the reason, also after a failure on the way.
 
-Modules of rsocket_trio.connection: closing, establish.
+Modules of rsocket_trio.connection: establish.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Final, Literal
 import trio
 from trio.lowlevel import checkpoint
 
-from ...connection.closing import close_politely
 from ...connection.lifecycle import Lifecycle
 from ...connection.reader import READ_ERRORS
 from ...errors import ConnectionClosed, ConnectionLost, RemoteProtocolError
 from ...foreign import ENOUGH, recognise_foreign
 from ...log_policy import logger
+from ...transports.base import close_politely
 from ..errors import GoodbyeReceived, HelloRefused, VersionMismatch
 from ..rules import events as ev
 from ..rules.session import Session
