@@ -27,10 +27,10 @@ from rsocket_trio.errors import (
     SetupError,
     StreamError,
 )
-from rsocket_trio.uri import Uri, parse_uri, shown
+from rsocket_trio.uri import Uri, parse_uri
 
 from .certificates import client_context
-from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure
+from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure, unreachable
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
 from .metadata import setup_metadata
@@ -94,20 +94,15 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
     except (LocalProtocolError, MetadataError) as error:
         raise Failure(str(error), USAGE) from error
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
-        raise Failure(_error_text(args.uri, error), UNREACHABLE) from error
+        raise unreachable(parse_uri(args.uri), error, _hint(error)) from error
 
 
-def _error_text(uri: str, error: Exception) -> str:
-    """Return the text of an error, with the address, and a hint if there is one."""
-    text = str(error) or type(error).__name__
-    if shown(parse_uri(uri)) not in text:
-        text = f"{shown(uri)}: {text}"
+def _hint(error: Exception) -> str:
+    """Return which options help, or an empty text."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__
-    if cause is not None:
-        text += " (--insecure accepts every certificate)"
-    return text
+    return "" if cause is None else " (--insecure accepts every certificate)"
 
 
 def _setup(args: argparse.Namespace) -> Payload:

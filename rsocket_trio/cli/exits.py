@@ -1,8 +1,10 @@
-"""Exit statuses of the command line, and the exception that carries one: `Failure`."""
+"""Exit statuses of the command line, and what carries one: `Failure`, `unreachable`."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from rsocket_trio.uri import Uri, shown
 
 __all__ = [
     "BROKEN_PIPE",
@@ -13,6 +15,7 @@ __all__ = [
     "UNREACHABLE",
     "USAGE",
     "Failure",
+    "unreachable",
 ]
 
 DONE: Final = 0
@@ -43,3 +46,11 @@ class Failure(Exception):
         super().__init__(message)
         self.message = message
         self.status = status
+
+
+def unreachable(uri: str | Uri, error: Exception, hint: str = "") -> Failure:
+    """Return the failure for a connection that failed or was lost; its line has the address."""
+    text = str(error) or type(error).__name__
+    if shown(uri) not in text:
+        text = f"{shown(uri)}: {text}"
+    return Failure(text + hint, UNREACHABLE)

@@ -11,10 +11,10 @@ from rsocket_trio import rsio
 from rsocket_trio.errors import ConnectFailed, ConnectionClosed
 from rsocket_trio.escapes import escaped
 from rsocket_trio.reactive_streams import open_iter
-from rsocket_trio.uri import shown, without_query
+from rsocket_trio.uri import without_query
 
 from .certificates import client_context
-from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure
+from .exits import DONE, PEER_ERROR, USAGE, Failure, unreachable
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
 from .output import json_line
@@ -58,10 +58,7 @@ def run(args: argparse.Namespace) -> int:
         _print_error(error, args.name, as_json=args.json)
         return PEER_ERROR
     except (ConnectFailed, ConnectionClosed) as error:
-        text = str(error) or type(error).__name__
-        if shown(args.uri) not in text:
-            text = f"{shown(args.uri)}: {text}"
-        raise Failure(text, UNREACHABLE) from error
+        raise unreachable(rsio.rsio_uri(args.uri), error) from error
 
 
 async def _print(connection: rsio.Connection, args: argparse.Namespace) -> None:

@@ -11,9 +11,8 @@ import trio
 from rsocket_trio import ttrpc
 from rsocket_trio.errors import ConnectFailed, ConnectionClosed, ProtocolError
 from rsocket_trio.escapes import escaped
-from rsocket_trio.uri import shown
 
-from .exits import PEER_ERROR, UNREACHABLE, Failure
+from .exits import PEER_ERROR, unreachable
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
 from .output import json_line
@@ -58,10 +57,7 @@ def run_call(
         _print_error(error, messages, as_json=args.json)
         return PEER_ERROR
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
-        text = str(error) or type(error).__name__
-        if shown(args.uri) not in text:
-            text = f"{shown(args.uri)}: {text}"
-        raise Failure(text, UNREACHABLE) from error
+        raise unreachable(args.uri, error) from error
 
 
 def _print_error(error: ttrpc.CallError, messages: Messages, *, as_json: bool) -> None:
