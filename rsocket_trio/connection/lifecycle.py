@@ -1,13 +1,6 @@
 """The phases of a connection, from its beginning to its end: `Lifecycle`.
 
-    phase       what happens in it                             what ends it
-    OPEN        requests of both sides begin                   drain, end
-    DRAINING    what began may finish; requests of ours fail,  the last stream: LINGERING if we
-                those of the peer are refused, each by an      have announced the end, else
-                answer                                         CLOSED; or end
-    LINGERING   nothing is open; requests that crossed our     the peer's end, or its announcement,
-                announcement are refused as before             or a bound, such as `LINGER`
-    CLOSED      what is queued leaves, then `close_politely`
+docs/design.md, "How it ends", has the table of what leads from one to the next.
 
 It depends on no other part. A part that finds out that the connection is over calls `end`; parts
 that have to act on it have registered callbacks before. Everything is synchronous: when `end`
@@ -39,12 +32,12 @@ OnDrain: TypeAlias = Callable[[Exception], None]
 
 
 class Phase(Enum):
-    """The phases of a connection; the table above says what they mean."""
+    """The phases of a connection."""
 
-    OPEN = "open"
-    DRAINING = "draining"
-    LINGERING = "lingering"
-    CLOSED = "closed"
+    OPEN = "open"  # requests of both sides begin
+    DRAINING = "draining"  # what began may finish; new requests fail, or are refused by an answer
+    LINGERING = "lingering"  # nothing is open; requests that crossed our announcement are refused
+    CLOSED = "closed"  # what is queued leaves, then `close_politely`
 
 
 class Lifecycle:
