@@ -72,13 +72,13 @@ async def test_a_refusal_is_an_exception_of_connect(code, kind, autojump_clock):
 
 
 async def test_a_peer_that_hangs_up():
-    """If the connection ends before an answer, connect raises ConnectionLost."""
+    """If the connection ends before an answer, connect raises ConnectionLost and says why."""
 
     async def hang_up(peer):
         await peer.receive()
         await peer.aclose()
 
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ConnectionLost, match="before it had accepted it: it may use TLS"):
         await enter(hang_up)
 
 

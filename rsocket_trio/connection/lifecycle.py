@@ -107,7 +107,13 @@ class Lifecycle:
 
     def peer_ended(self) -> None:
         """End the connection because the peer has closed its sending side."""
-        self._gone(ConnectionLost("the peer closed the connection"))
+        text = "the peer closed the connection"
+        if not self.established:
+            text += (
+                " before it had accepted it: it may use TLS or another protocol at this address, "
+                "or refuse us"
+            )
+        self._gone(ConnectionLost(text))
 
     def lost(self, cause: Exception) -> None:
         """End the connection because the transport broke."""

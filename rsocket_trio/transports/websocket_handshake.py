@@ -497,7 +497,7 @@ async def _answer(stream: trio.abc.Stream, refusal: _Refusal) -> NoReturn:
     status = refusal.status
     text = f"{refusal.why}.\n"
     if status >= HTTPStatus.BAD_REQUEST:
-        text = f"{refusal.why}. This is a WebSocket endpoint for RSocket.\n"
+        text = f"{refusal.why}. This is a WebSocket endpoint.\n"
     body = text.encode("utf-8", "replace")
     head = (
         f"HTTP/1.1 {_status(status)}\r\n"
