@@ -173,6 +173,8 @@ def _paths_by_inode(directory: str) -> dict[int, list[str]]:
 def _is_same(found: Found, position: Position) -> bool:
     if found.key != position.key or found.size < position.offset:
         return False
+    if not position.fingerprint.size and not _is_rotated_name(found.path, position.path):
+        return False
     try:
         descriptor = os.open(found.path, os.O_RDONLY | os.O_NONBLOCK)
         try:
@@ -181,3 +183,13 @@ def _is_same(found: Found, position: Position) -> bool:
             os.close(descriptor)
     except OSError:
         return False
+
+
+def _is_rotated_name(path: str, before: str) -> bool:
+    """Return whether a path may be the new name of a file, by what most rotations keep of a name.
+
+    Of a file that was empty there is only the inode, which may have been used again: a file that
+    nobody named must not be taken for it.
+    """
+    stem = os.path.basename(before).partition(".")[0]
+    return os.path.basename(path).startswith(stem)

@@ -9,6 +9,7 @@ from typing import Final
 import trio
 
 from ..log_policy import logger
+from .identity import Fingerprint
 from .progress import Progress
 from .recorder import Recorder
 from .registry import Position
@@ -46,8 +47,10 @@ class FileTask:
         self._source = source
         self._sender = sender
         self._recorder = recorder
-        self._generation = 0
+        self._id = tail.id
         self._progress = Progress(tail.first)
+        # The identity and the fingerprint that the registry had before anything was read.
+        self._entered: tuple[str, bool] | None = self._content() if tail.is_known else None
         self._facts: tuple[int, int] | None = None
         self._woken = trio.Event()
         self._over = False
@@ -156,9 +159,44 @@ class FileTask:
         """Close the file, if it is open."""
         self._tail.close()
 
+    def _content(self) -> tuple[str, bool]:
+        return self._tail.id, self._tail.fingerprint.size > 0
+
+    async def _enter(self) -> None:
+        """Write the file down, before anything of its content is read.
+
+        So it is found again if it is renamed while nobody reads it, also if nothing of it was ever
+        acknowledged; and no other content gets its identity. An empty file is written down once
+        more when it has its first bytes: without them, it cannot be told from another one.
+        """
+        content = self._content()
+        if content == self._entered:
+            return
+        if self._tail.id != self._id:
+            # It was truncated: the acknowledgements of the old content mean nothing now.
+            self._id = self._tail.id
+            self._progress = Progress(0)
+            self._sender.counts.truncations += 1
+        self._record(self._tail.fingerprint)
+        await self._recorder.written()
+        self._entered = content
+
+    def _record(self, fingerprint: Fingerprint) -> None:
+        self._recorder.put(
+            Position(
+                path=self._path_now,
+                source=self._source,
+                key=self._tail.key,
+                id=self._id,
+                fingerprint=fingerprint,
+                offset=self._progress.offset,
+            )
+        )
+
     async def _read_to_end(self) -> None:
         at_end = False
         while not at_end:
+            await self._enter()
             before = self._tail.offset
             at_end = (await self._forward(self._tail.read)).at_end
             if self._tail.offset != before:
@@ -168,24 +206,12 @@ class FileTask:
         return await self._sender.forward(read, self._begin)
 
     def _begin(self, batch: Batch) -> Callable[[], None]:
-        if batch.generation != self._generation:
-            self._generation = batch.generation
-            self._progress = Progress(0)
-            self._sender.counts.truncations += 1
         progress = self._progress
         part = progress.begin(batch.end)
 
         def acknowledged() -> None:
             # An offset of a file that was truncated since then means nothing now.
             if progress.acknowledged(part) and progress is self._progress:
-                self._recorder.put(
-                    Position(
-                        path=self._path_now,
-                        source=self._source,
-                        key=self._tail.key,
-                        fingerprint=batch.fingerprint,
-                        offset=progress.offset,
-                    )
-                )
+                self._record(batch.fingerprint)
 
         return acknowledged

@@ -34,6 +34,7 @@ class Recorder:
         # Numbers of changes. A cancelled write does not count as stored.
         self._changes = 0
         self._stored = 0
+        self._written = trio.Event()
 
     def put(self, position: Position) -> None:
         """Set the position of a file."""
@@ -44,6 +45,28 @@ class Recorder:
         """Remove the position of a file."""
         self._registry.forget(key)
         self._note()
+
+    async def written(self) -> None:
+        """Wait until all changes until now are on the disk. `run` writes them.
+
+        Checkpoint: always.
+        If cancelled: they are written later.
+        """
+        changes = self._changes
+        await trio.lowlevel.checkpoint()
+        while self._stored < changes:
+            await self._written.wait()
+
+    async def check(self) -> None:
+        """Write the registry as it is, before `run` begins.
+
+        Raises:
+            OSError: It cannot be written.
+
+        Checkpoint: always.
+        If cancelled: it may have been written.
+        """
+        await self._store()
 
     def _note(self) -> None:
         self._changes += 1
@@ -88,3 +111,5 @@ class Recorder:
         write = partial(self._registry.store, self._registry.positions())
         await trio.to_thread.run_sync(write)
         self._stored = changes
+        self._written.set()
+        self._written = trio.Event()

@@ -1,4 +1,4 @@
-"""The file that remembers how much of each log file is acknowledged: `Registry`.
+"""The file that remembers each log file, and how much of it is acknowledged: `Registry`.
 
 It is replaced as a whole: a new file is written, synced, and renamed over the old one. So after a
 crash there is the old one or the new one, and never a part. The rename itself is not synced: after
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,13 +23,22 @@ import attrs
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .identity import FileKey, Fingerprint
 
-__all__ = ["KEPT", "Position", "Registry", "RegistryError", "RegistryLocked"]
+__all__ = ["KEPT", "Position", "Registry", "RegistryError", "RegistryLocked", "new_id"]
 
 _FORMAT: Final = "rsocket-trio ship registry"
 _VERSION: Final = 1
 KEPT: Final = 7 * 24 * 3600.0
 """How long the position of a file is kept that is not found any more, in seconds. The file may be
 on a file system that is not mounted."""
+
+
+def new_id() -> str:
+    """Return the identity of a content that was never seen before.
+
+    It is random. Device, inode and first bytes do not suffice: files that were empty when they were
+    seen first differ in nothing when an inode is used again.
+    """
+    return secrets.token_hex(8)
 
 
 class RegistryError(Exception):
@@ -47,14 +57,17 @@ class Position:
         path: Where the file was when it was opened.
         source: The path or pattern that it was found by.
         key: Its device and inode.
+        id: The identity of its content: another one after each truncation. See `new_id`.
         fingerprint: Its first bytes.
         offset: Everything before this offset is acknowledged.
-        updated: The time of the last acknowledgement, in seconds since 1970.
+        updated: The time of the last acknowledgement, or when it was opened first, in seconds since
+            1970.
     """
 
     path: str
     source: str
     key: FileKey
+    id: str
     fingerprint: Fingerprint
     offset: int
     updated: float = attrs.field(factory=now)
@@ -123,12 +136,12 @@ class Registry:
         """Return the positions of all files."""
         return list(self._positions.values())
 
-    def known(self, key: FileKey, head: bytes, size: int) -> int:
-        """Return the acknowledged offset of a file; 0 if it is a file that is not known."""
+    def known(self, key: FileKey, head: bytes, size: int) -> Position | None:
+        """Return the position of a file; ``None`` if it, or its content, is not known."""
         position = self._positions.get(key)
         if position is None or not position.fingerprint.matches(head) or size < position.offset:
-            return 0
-        return position.offset
+            return None
+        return position
 
     def put(self, position: Position) -> None:
         """Set the position of a file."""
@@ -171,6 +184,7 @@ def _row(position: Position) -> dict[str, Any]:
         "source": position.source,
         "device": position.key.device,
         "inode": position.key.inode,
+        "id": position.id,
         "head_size": position.fingerprint.size,
         "head_sha256": position.fingerprint.digest,
         "offset": position.offset,
@@ -220,7 +234,9 @@ def _damaged(path: Path, reason: str) -> RegistryError:
 
 def _position(row: dict[str, Any]) -> Position:
     numbers = [row["device"], row["inode"], row["head_size"], row["offset"]]
-    texts = [row["path"], row["source"], row["head_sha256"]]
+    # Registries of the first days have no identities.
+    identity = row.get("id", "") or new_id()
+    texts = [row["path"], row["source"], row["head_sha256"], identity]
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError("a number is not a whole number")
     if not all(type(text) is str for text in texts):
@@ -234,6 +250,7 @@ def _position(row: dict[str, Any]) -> Position:
         path=row["path"],
         source=row["source"],
         key=FileKey(row["device"], row["inode"]),
+        id=identity,
         fingerprint=Fingerprint(row["head_size"], row["head_sha256"]),
         offset=row["offset"],
         updated=updated,

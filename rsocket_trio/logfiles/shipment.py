@@ -17,7 +17,7 @@ from .discovery import Found, Problem, Source, find_moved, path_now, scan
 from .file_task import FileTask
 from .identity import FileKey
 from .recorder import Recorder
-from .registry import KEPT, Registry
+from .registry import KEPT, Position, Registry
 from .sender import Sender
 from .tail import Reading, Tail
 
@@ -63,7 +63,7 @@ class Shipment:
         sources: The files.
         send: Sends events, and returns when they are acknowledged. It is called by several tasks
             at the same time, for one file in the order of its events.
-        registry: Where the acknowledged offsets are kept.
+        registry: Where the files and their acknowledged offsets are kept.
         reading: How files are read.
         following: How they are followed; ``None``: each is read to its end, once.
         in_flight: How many batches may be on the way at the same time.
@@ -119,6 +119,8 @@ class Shipment:
         Checkpoint: always.
         If cancelled: the acknowledged offsets are written.
         """
+        # A registry that cannot be written is said now, and not after lines were sent.
+        await self._recorder.check()
         try:
             async with trio.open_nursery() as recording:
                 recording.start_soon(self._recorder.run)
@@ -194,6 +196,35 @@ class Shipment:
         # Its writer may still have it open.
         return now() - moved.modified / 1e9 < self._following.close_after
 
+    def _unknown(self, found: Sequence[Found]) -> tuple[list[Position], list[Problem]]:
+        """Return the files that the registry does not have, and those that cannot be opened.
+
+        This blocks.
+        """
+        positions: list[Position] = []
+        problems: list[Problem] = []
+        for each in found:
+            try:
+                tail = Tail(each.path, each.path, self._reading, self._registry.known)
+            except FileNotFoundError:  # It was renamed a moment ago: `_open` looks for it.
+                continue
+            except OSError as error:
+                problems.append(Problem(each.path, error.strerror or str(error)))
+                continue
+            tail.close()
+            if not tail.is_known:
+                positions.append(
+                    Position(
+                        path=each.path,
+                        source=each.source.text,
+                        key=tail.key,
+                        id=tail.id,
+                        fingerprint=tail.fingerprint,
+                        offset=0,
+                    )
+                )
+        return positions, problems
+
     async def _open(self, found: Found, name: str, sender: Sender) -> FileTask | None:
         """Open a file, unless it is open already, or has disappeared since it was found.
 
@@ -247,8 +278,12 @@ class Shipment:
             OSError: A file cannot be read.
         """
         found, problems = await trio.to_thread.run_sync(self._look)
-        if problems:
-            raise FilesMissing(problems)
+        new, unreadable = await trio.to_thread.run_sync(self._unknown, found)
+        if problems or unreadable:
+            raise FilesMissing([*problems, *unreadable])
+        for position in new:  # All with one write: each file has its turn much later.
+            self._recorder.put(position)
+        await self._recorder.written()
         moved = await trio.to_thread.run_sync(self._find_moved, found)
         for name, each in (*moved, *((each.path, each) for each in found)):
             file = await self._open(each, name, sender)

@@ -13,6 +13,7 @@ from .event_text import EventWriter
 from .identity import FileKey, Fingerprint, head_of
 from .lines import LineSplitter
 from .multiline import Multiline, MultilineRule
+from .registry import Position, new_id
 
 __all__ = ["Batch", "Reading", "Tail"]
 
@@ -48,7 +49,6 @@ class Batch:
         end: The offset behind the last of them; without events, it means nothing.
         lines: The lines in them.
         size: The bytes that they have in the file.
-        generation: How many times the file had been truncated before.
         fingerprint: The first bytes of the file when it was read.
         at_end: The end of the file was reached.
     """
@@ -57,7 +57,6 @@ class Batch:
     end: int
     lines: int
     size: int
-    generation: int
     fingerprint: Fingerprint
     at_end: bool
 
@@ -69,8 +68,7 @@ class Tail:
         path: The path of the file.
         name: The path that its events name.
         reading: How it is read.
-        known: Returns the offset to begin at, for a file with this key, these first bytes and this
-            size.
+        known: Returns what is remembered of a file with this key, these first bytes and this size.
 
     Raises:
         OSError: The file cannot be opened, or it is no regular file.
@@ -78,6 +76,9 @@ class Tail:
     Attributes:
         key: The identity of the file.
         first: The offset where reading begins.
+        is_known: Whether its content was known when it was opened.
+        id: The identity of its content; another one after each truncation.
+        fingerprint: The first bytes that were seen.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Tail:
         path: str,
         name: str,
         reading: Reading,
-        known: Callable[[FileKey, bytes, int], int],
+        known: Callable[[FileKey, bytes, int], Position | None],
     ) -> None:
         self._reading = reading
         self._writer = reading.writer(name)
@@ -95,13 +96,15 @@ class Tail:
             facts = os.fstat(self._descriptor)
             head = head_of(self._descriptor)
             self.key = FileKey.of(facts)
-            self.first = known(self.key, head, facts.st_size)
+            position = known(self.key, head, facts.st_size)
         except BaseException:  # closed before the error goes on
             os.close(self._descriptor)
             raise
-        self._generation = 0
+        self.is_known = position is not None
+        self.id = new_id() if position is None else position.id
+        self.first = 0 if position is None else position.offset
         self._head = head
-        self._fingerprint = Fingerprint.of(head)
+        self.fingerprint = Fingerprint.of(head)
         self._begin(self.first)
 
     def _begin(self, offset: int) -> None:
@@ -136,17 +139,22 @@ class Tail:
 
         A file that became shorter, or that begins with other bytes than before, was truncated and
         written anew (``copytruncate`` of logrotate). Then the batch has the unfinished entry, and
-        the next one begins at the offset 0.
+        the next one begins at the offset 0, with another `id`. When a file is no longer empty, its
+        `fingerprint` is taken, and the batch is empty. So both can be written down before anything
+        is read.
 
         Raises:
             OSError: The file cannot be read.
         """
+        was_empty = not self._head
         if self._was_truncated():
             batch = self.finish()
-            self._generation += 1
+            self.id = new_id()
             self._see(b"")
             self._begin(0)
             return batch
+        if was_empty and self._head:
+            return self._batch([])
         entries: list[Entry] = []
         room = self._reading.max_events
         reads = 0
@@ -194,7 +202,7 @@ class Tail:
     def _see(self, head: bytes) -> None:
         if head != self._head:
             self._head = head
-            self._fingerprint = Fingerprint.of(head)
+            self.fingerprint = Fingerprint.of(head)
 
     def _batch(self, entries: list[Entry], *, at_end: bool = False) -> Batch:
         return Batch(
@@ -202,7 +210,6 @@ class Tail:
             end=entries[-1].end if entries else 0,
             lines=sum([entry.lines for entry in entries]),
             size=entries[-1].end - entries[0].start if entries else 0,
-            generation=self._generation,
-            fingerprint=self._fingerprint,
+            fingerprint=self.fingerprint,
             at_end=at_end,
         )

@@ -17,7 +17,8 @@ POSITION = Position(
     path="/a",
     source="/a",
     key=FileKey(1, 2),
-    fingerprint=Fingerprint.of(b""),
+    id="1",
+    fingerprint=Fingerprint.of(b"1\n"),
     offset=0,
 )
 
@@ -37,7 +38,7 @@ def _fail(error: Exception) -> None:
 def tail(scene: Scene) -> Tail:
     path = scene.directory / "a.log"
     path.write_bytes(b"1\n")
-    made = Tail(str(path), str(path), reading(), lambda *_facts: 0)
+    made = Tail(str(path), str(path), reading(), lambda *_facts: POSITION)
     scene.stack.callback(made.close)
     return made
 
@@ -105,3 +106,13 @@ async def _(_scene: Scene) -> Call:
     recorder = Recorder(Registry(None))
     recorder.put(POSITION)
     return recorder.finish
+
+
+@row("logfiles.recorder.Recorder.written", "nothing has changed")
+async def _(_scene: Scene) -> Call:
+    return Recorder(Registry(None)).written
+
+
+@row("logfiles.recorder.Recorder.check")
+async def _(_scene: Scene) -> Call:
+    return Recorder(Registry(None)).check

@@ -98,6 +98,7 @@ async def test_more_files_than_may_be_open(tmp_path, caplog):
         (tmp_path / f"{name}.log").write_text(f"{name}\n")
     receiver = Receiver()
     async with following(tmp_path, receiver, "*.log", max_open=2) as shipment:
+        await receiver.until(lambda r: len(r.seen) == 2)
         await looked(shipment, 5)
         assert len(receiver.seen) == 2
         assert caplog.text.count("2 files are open") == 1

@@ -36,6 +36,7 @@ def position(inode=1, offset=10, head=b"0123456789", **more):
         path=f"/var/log/{inode}",
         source="/var/log/*",
         key=FileKey(5, inode),
+        id=f"{inode:x}",
         fingerprint=Fingerprint.of(head),
         offset=offset,
         **more,
@@ -67,6 +68,7 @@ def test_a_path_that_is_not_text(tmp_path):
         path="/tmp/\udcff\n",
         source="/tmp/\udcff*",
         key=FileKey(1, 2),
+        id="1",
         fingerprint=Fingerprint.of(b""),
         offset=0,
         updated=1.0,
@@ -86,11 +88,12 @@ def test_a_path_that_is_not_text(tmp_path):
 def test_an_offset_is_used_only_for_the_same_file(head, now, offset, size):
     """The beginning must be the same, and the file must not be shorter than the offset."""
     registry = Registry(None)
-    registry.put(position(offset=offset, head=head))
+    kept = position(offset=offset, head=head)
+    registry.put(kept)
     known = registry.known(FileKey(5, 1), now, size)
-    assert known == (offset if now.startswith(head) and size >= offset else 0)
-    assert registry.known(FileKey(5, 2), now, size) == 0
-    assert registry.known(FileKey(6, 1), now, size) == 0
+    assert known == (kept if now.startswith(head) and size >= offset else None)
+    assert registry.known(FileKey(5, 2), now, size) is None
+    assert registry.known(FileKey(6, 1), now, size) is None
 
 
 @pytest.mark.parametrize(
@@ -225,6 +228,7 @@ async def test_old_positions_of_lost_files_are_forgotten(tmp_path):
                 path=each.path,
                 source=each.source,
                 key=each.key,
+                id=each.id,
                 fingerprint=each.fingerprint,
                 offset=each.offset,
                 updated=old,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -364,3 +365,109 @@ async def test_without_a_registry_file(tmp_path, receiver):
         assert await shipment.run()
     assert receiver.messages == ["1", "1"]
     assert os.listdir(tmp_path) == ["a.log"]
+
+
+async def test_a_file_that_was_never_acknowledged_and_is_renamed_between_two_runs(
+    tmp_path, receiver
+):
+    """It is known from its opening on, so the next run finds it at its new name."""
+    file = tmp_path / "a.log"
+    append(file, "1", "2")
+    receiver.hold = True
+    async with following(tmp_path, receiver, "a.log", grace=0):
+        await receiver.until(lambda r: len(r.seen) == 2)
+    receiver.hold = False
+    file.rename(tmp_path / "a.log.1")
+    append(file, "3")
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["1", "2", "3"]
+
+
+async def test_an_empty_file_that_is_written_and_renamed_between_two_runs(tmp_path, receiver):
+    """Only under a name that may be its new one: of an empty file there is only the inode."""
+    file = tmp_path / "a.log"
+    file.touch()
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda _: shipment.counts.files == 1)
+    append(file, "1")
+    file.rename(tmp_path / "secret")
+    append(file, "2")
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["2"]
+    (tmp_path / "secret").rename(tmp_path / "a.log.1")
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["2", "1"]
+
+
+@pytest.mark.parametrize("followed", [False, True], ids=["once", "followed"])
+async def test_nothing_is_sent_of_a_file_that_is_not_written_down(tmp_path, receiver, followed):
+    """With its first bytes, also if it was empty when it was opened."""
+    file = tmp_path / "a.log"
+    kept = []
+
+    async def send(events):
+        await trio.lowlevel.checkpoint()
+        kept.extend(
+            (row["offset"], row["head_size"])
+            for row in json.loads((tmp_path / "registry.json").read_text())["files"]
+        )
+
+    receiver.send = send
+    if followed:
+        file.touch()
+        async with following(tmp_path, receiver, "a.log") as shipment:
+            await receiver.until(lambda _: shipment.counts.files == 1)
+            append(file, "1")
+            await receiver.until(lambda _: kept)
+    else:
+        append(file, "1")
+        await ship_once(tmp_path, receiver, "a.log")
+    assert kept == [(0, 2)]
+
+
+async def test_a_truncation_that_was_seen_is_remembered(tmp_path, receiver):
+    """Also if nothing new has come until the run ends: else the same beginning would be skipped."""
+    file = tmp_path / "a.log"
+    append(file, "1", "2")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+        (before,) = positions_of(tmp_path)
+        os.truncate(file, 0)
+        await receiver.until(lambda _: shipment.counts.truncations == 1)
+    (position,) = positions(tmp_path)
+    assert (position.offset, position.fingerprint.size) == (0, 0)
+    assert position.id != before
+    append(file, "1", "2", "3")
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["1", "2", "1", "2", "3"]
+
+
+def positions_of(directory):
+    """The identities in the registry, while it is in use."""
+    content = json.loads((directory / "registry.json").read_text())
+    return [row["id"] for row in content["files"]]
+
+
+async def test_a_late_acknowledgement_of_content_that_was_truncated(tmp_path, receiver):
+    """It moves nothing, also when the new content is not there yet."""
+    file = tmp_path / "a.log"
+    append(file, *"123456789")
+    receiver.hold = True
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: len(r.seen) == 9)
+        os.truncate(file, 0)
+        await receiver.until(lambda _: shipment.counts.truncations == 1)
+        receiver.hold = False
+        await receiver.until(lambda r: len(r.events) == 9)
+    (position,) = positions(tmp_path)
+    assert position.offset == 0
+
+
+async def test_a_registry_that_cannot_be_written_is_said_before_anything_is_sent(
+    tmp_path, receiver, monkeypatch
+):
+    append(tmp_path / "a.log", "1")
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match=r"Input/output error: '.*registry.json'"):
+        await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.seen == []
