@@ -10,7 +10,6 @@ import attrs
 import trio
 
 from .arguments import check_source, payload_for, window_for
-from .connection.lifecycle import Phase
 from .errors import fresh_copy
 from .frames.metadata_push import encode_metadata_push
 from .interactions.demand import PayloadStream
@@ -120,7 +119,7 @@ class Requester(
         Requests that are open may finish; new ones fail. With several servers, send them to another
         one now. False again when the connection is over; see `closed`.
         """
-        return self._connection.lifecycle.phase in (Phase.DRAINING, Phase.LINGERING)
+        return self._connection.lifecycle.draining
 
     @property
     def leases(self) -> ConnectionLeases | None:

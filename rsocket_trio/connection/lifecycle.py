@@ -48,8 +48,8 @@ class Lifecycle:
         established: Whether the connection is accepted. A client knows it from the first frame
             that a server sends only after it has accepted the SETUP.
         failure: Why the connection is over; ``None`` while it is not.
-        draining: The error with which the connection ends once its open streams have finished;
-            ``None`` while new streams may begin.
+        announced: The error with which the connection ends once its open streams have finished;
+            ``None`` if no end was announced, by either side.
         drain_begun: Set when the draining begins, or the connection is over.
         drained: Set when the connection lingers, or is over.
         ended: Set when the connection is over.
@@ -65,7 +65,7 @@ class Lifecycle:
         self.phase = Phase.OPEN
         self.established = established
         self.failure: Exception | None = None
-        self.draining: Exception | None = None
+        self.announced: Exception | None = None
         self.drain_begun = trio.Event()
         self.drained = trio.Event()
         self.ended = trio.Event()
@@ -76,6 +76,11 @@ class Lifecycle:
         self.peer = peer
         self.home = Home()
         self._linger = 0.0  # seconds
+
+    @property
+    def draining(self) -> bool:
+        """Whether an end was announced, and has not come."""
+        return self.phase in (Phase.DRAINING, Phase.LINGERING)
 
     def accepted(self) -> None:
         """Client: record that the server has accepted the SETUP."""
@@ -132,7 +137,7 @@ class Lifecycle:
         An end that was announced stays the reason, whatever cut it short: so an application can
         tell a peer that stops from a peer that crashes.
         """
-        announced = self.draining
+        announced = self.announced
         if announced is None:
             self.end(error, last_words=last_words)
         else:
@@ -162,7 +167,7 @@ class Lifecycle:
         """
         if self.phase is Phase.OPEN:
             self.phase = Phase.DRAINING
-            self.draining = error
+            self.announced = error
             self._linger = linger
             for tell in self.on_drain:
                 tell(error)
@@ -173,13 +178,13 @@ class Lifecycle:
 
     def check_drained(self) -> None:
         """While draining, go on to the next phase if the last stream or request has finished."""
-        if self.draining is None or self.failure is not None or not self.is_idle():
+        if self.announced is None or self.failure is not None or not self.is_idle():
             return
         if self._linger:
             self.phase = Phase.LINGERING
             self.drained.set()
         else:
-            self.end(self.draining)
+            self.end(self.announced)
 
     async def run_out(self) -> None:
         """Wait until the connection is over; end it when it has lingered for its time.
@@ -190,8 +195,8 @@ class Lifecycle:
         await self.drained.wait()
         with trio.move_on_after(self._linger):
             await self.ended.wait()
-        if self.draining is not None:
-            self.end(self.draining)
+        if self.announced is not None:
+            self.end(self.announced)
 
 
 def _never() -> bool:

@@ -142,4 +142,4 @@ def test_a_closed_connection_is_not_drained():
     lifecycle.close()
     lifecycle.drain(ConnectionClosed("enough"))
     assert [what for what, *_ in lifecycle.told] == ["first", "second"]
-    assert lifecycle.draining is None
+    assert lifecycle.announced is None

@@ -69,7 +69,7 @@ def test_other_frames_are_passed_on():
 
 
 @pytest.mark.parametrize(
-    ("code", "established", "failure", "draining"),
+    ("code", "established", "failure", "announced"),
     [
         (ErrorCode.REJECTED_SETUP, False, RejectedSetup, type(None)),
         (ErrorCode.REJECTED_SETUP, True, type(None), type(None)),
@@ -78,12 +78,12 @@ def test_other_frames_are_passed_on():
         (ErrorCode.CONNECTION_CLOSE, True, type(None), ClosedByPeer),
     ],
 )
-def test_an_error_on_stream_zero(code, established, failure, draining):
+def test_an_error_on_stream_zero(code, established, failure, announced):
     """It refuses the SETUP, ends the connection, announces its end, or is ignored."""
     parts = Parts(established=established)
     parts.zero.receive(ErrorFrame(0, code, b"why"))
     assert type(parts.lifecycle.failure) is failure
-    assert type(parts.lifecycle.draining) is draining
+    assert type(parts.lifecycle.announced) is announced
 
 
 @pytest.mark.parametrize("stream_id", [0, 1])

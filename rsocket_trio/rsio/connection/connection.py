@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from ...connection.lifecycle import Phase
 from ...entrance import over
 from ...errors import fresh_copy
 from ...field_checks import TEXT, argument, instance_of
@@ -71,7 +70,7 @@ class Connection(
 
         The peer does not know it before the goodbye, which ends the connection for both.
         """
-        return self._link.lifecycle.phase in (Phase.DRAINING, Phase.LINGERING)
+        return self._link.lifecycle.draining
 
     def publisher(self, name: str) -> RemotePublisher:
         """Return a publisher of the peer.
