@@ -34,6 +34,7 @@ __all__ = [
     "as_uri",
     "default_port",
     "kind_of",
+    "owner_of",
     "parse_uri",
     "register_scheme",
     "schemes_with",
@@ -242,7 +243,7 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
         name = found[1].lower()
         raise _refusal(
             text,
-            f"the scheme {name!r} is not one of {', '.join(allowed)}{_owner(name, wire)}",
+            f"the scheme {name!r} is not one of {', '.join(allowed)}{_hint_at_owner(name, wire)}",
             example,
         )
     example = scheme.example
@@ -268,12 +269,18 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
         raise _refusal(text, str(error), example) from None
 
 
-def _owner(name: str, wire: str) -> str:
+def owner_of(scheme: str) -> str | None:
+    """Return the wire of a scheme by its name alone; ``None`` for those of RSocket, and unknown."""
+    wire = scheme.partition("+")[0].removesuffix("s")
+    return wire if wire in _OTHER_WIRES else None
+
+
+def _hint_at_owner(name: str, wire: str) -> str:
     """Return a hint at the part of the package that has the addresses of another wire."""
     if name in SCHEMES:
         return ": use rsocket_trio.serve or connect for it, which speak RSocket"
-    owner = name.partition("+")[0].removesuffix("s")
-    if owner in _OTHER_WIRES - {wire}:
+    owner = owner_of(name)
+    if owner not in (None, wire):
         return f": use rsocket_trio.{owner} for it, or the command rsocket-trio {owner}"
     return ""
 

@@ -10,15 +10,12 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, Final
 
-from .uri import RSOCKET, Uri, shown
+from .uri import RSOCKET, Uri, owner_of, shown
 
 __all__ = ["scheme_of", "serve_other_wire", "wire_of"]
 
 _PACKAGES: Final = {"rsio": "rsocket_trio.rsio", "ttrpc": "rsocket_trio.ttrpc"}
 """The packages with a function `serve`, by the wire."""
-
-_SHORT: Final = {"rsios": "rsio"}
-"""Schemes that do not begin with the name of their wire and ``+``."""
 
 
 def scheme_of(address: str | Uri) -> str:
@@ -34,8 +31,7 @@ def wire_of(addresses: Sequence[str | Uri]) -> str:
     """
     wires: dict[str, str] = {}
     for address in addresses:
-        name = scheme_of(address) if isinstance(address, str | Uri) else ""
-        wire = _SHORT.get(name, name.partition("+")[0])
+        wire = owner_of(scheme_of(address)) if isinstance(address, str | Uri) else None
         wires.setdefault(wire if wire in _PACKAGES else RSOCKET, str(address))
     if len(wires) > 1:
         calls = ", ".join(
