@@ -15,6 +15,7 @@ The modules, in reading order:
 - ``writer``: the thread's side of writing: one transaction for a group of changes
 - ``room``: room on a full disk: enough for positions, and for a log that is emptied
 - ``reserve``: the file that holds disk space for it
+- ``ages``: how old batches are, although the clock may be set
 - ``trimming``: which batches are deleted, and a step of it
 - ``extent``: what a spool holds, in numbers
 - ``reader``: reading within trio

@@ -20,8 +20,9 @@ class Retention:
 
     Attributes:
         max_size: The newest batches are kept, up to this many bytes. ``None``: there is no limit.
-        max_age: Batches are kept for this time after they were stored, in seconds, by the clock of
-            the host. ``None``: there is no limit.
+        max_age: Batches are kept for this time after they were stored, in seconds. Ages do not
+            change when the clock of the host is set while the spool is open. ``None``: there is no
+            limit.
     """
 
     max_size: int | None = attrs.field(default=None, validator=optional(whole(0)))

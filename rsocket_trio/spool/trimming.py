@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import attrs
 
+from .ages import Age, Ages
 from .config import Retention
 from .extent import Extent
 
@@ -59,7 +60,7 @@ def delete_step(
     extent: Extent,
     max_batches: int,
     max_size: int,
-    now: float,
+    ages: Ages,
 ) -> tuple[Extent, bool]:
     """Delete batches, oldest first, up to the limits of one transaction.
 
@@ -69,24 +70,30 @@ def delete_step(
         extent: What the spool holds.
         max_batches: How many are deleted, at most.
         max_size: Their bytes, at most; or one batch if that is larger.
-        now: The time, in seconds since 1970.
+        ages: Tells how old batches are. A batch whose age is not certain is at least as old as a
+            later one, so it is deleted with it.
 
     Returns:
         The extent that is left, and whether there is more to delete.
     """
     rows = connection.execute(
-        "SELECT first + count, cost, stored_at FROM batches WHERE first < ? ORDER BY first LIMIT ?",
+        "SELECT first, count, cost, stored_at FROM batches WHERE first < ? ORDER BY first LIMIT ?",
         (trim.floor, max_batches),
     )
-    left, more, deleted = extent, False, 0
-    for end, cost, stored_at in rows:
-        if end > trim.floor or _is_kept(trim.keep, left.size + trim.incoming, now - stored_at):
+    left = behind = extent
+    more = False
+    for first, count, cost, stored_at in rows:
+        end, age = first + count, ages.of(first, stored_at)
+        kept = _is_kept(trim.keep, behind.size + trim.incoming, age)
+        if end > trim.floor or (kept and age.certain):
             break
-        if deleted and deleted + cost > max_size:
-            more = True
+        size = extent.size - behind.size
+        if size and size + cost > max_size:
+            more = left is behind
             break
-        deleted += cost
-        left = left.trimmed(end, cost, 1)
+        behind = behind.trimmed(end, cost, 1)
+        if not kept:
+            left = behind
     else:
         more = extent.batches - left.batches == max_batches
     rows.close()
@@ -96,10 +103,10 @@ def delete_step(
     return left, more
 
 
-def _is_kept(keep: Retention | None, size: int, age: float) -> bool:
+def _is_kept(keep: Retention | None, size: int, age: Age) -> bool:
     """Return whether the retention keeps the oldest batch, of this age, of so many bytes in all."""
     return (
         keep is not None
         and (keep.max_size is None or size <= keep.max_size)
-        and (keep.max_age is None or age <= keep.max_age)
+        and (keep.max_age is None or age.seconds <= keep.max_age)
     )

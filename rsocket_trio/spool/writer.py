@@ -7,11 +7,11 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from time import time as now
 from typing import Final
 
 import attrs
 
+from .ages import Ages
 from .batch import Batch
 from .config import SpoolConfig
 from .directory import WriterLock, database_of, prepare
@@ -104,6 +104,7 @@ class Writer:
             try:
                 self.spool_id, _ = read_identity(self._connection)
                 self.extent = read_extent(self._connection)
+                self._ages = Ages(self.extent.head)
                 found = self._connection.execute('SELECT consumer, "offset" FROM positions')
                 self.positions: dict[str, int] = dict(found.fetchall())
                 self._place = _place(self._path)
@@ -210,8 +211,8 @@ class Writer:
             SpoolFailed: As `apply`.
         """
         connection = self._connection
-        at = now()
         extent, more = self.extent, False
+        at = self._ages.stamp(extent.head)
         try:
             connection.execute("BEGIN IMMEDIATE")
             for consumer, offset in group.positions.items():
@@ -221,7 +222,7 @@ class Writer:
                 if tight:
                     most = min(most, self._room.trim_batches)
                 extent, more = delete_step(
-                    connection, group.trim, extent, most, self._config.max_trim_size, at
+                    connection, group.trim, extent, most, self._config.max_trim_size, self._ages
                 )
             if group.rows:
                 self._room.admit(connection, [row.cost for row in group.rows], tight=tight)

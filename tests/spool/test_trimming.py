@@ -18,7 +18,8 @@ from rsocket_trio.spool import (
     SpoolConfig,
     open_spool,
 )
-from rsocket_trio.spool import writer as writer_module
+from rsocket_trio.spool import ages as ages_module
+from rsocket_trio.spool.ages import Age, Ages
 from tests.spool.helpers import (
     HeldCommits,
     collect,
@@ -228,17 +229,90 @@ async def test_new_batches_have_precedence_over_the_retention(directory):
 
 async def test_retention_by_age(directory, monkeypatch):
     """Batches that are too old go, without another call."""
-    clock = [time.time()]
-    monkeypatch.setattr(writer_module, "now", lambda: clock[0])
+    clocks = Clocks(monkeypatch)
     async with open_spool(directory, retention=Retention(max_age=0.05)) as spool:
         await spool.append(lines(1))
-        clock[0] += 0.03
+        clocks.advance(0.03)
         await spool.append(lines(1))
-        clock[0] += 0.03
+        clocks.advance(0.03)
         await until(lambda: spool.oldest == 1)
-        clock[0] += 0.03
+        clocks.advance(0.03)
         await until(lambda: spool.oldest == 2)
         assert spool.statistics().batches == 0
+
+
+class Clocks:
+    """The clocks that a spool reads."""
+
+    def __init__(self, monkeypatch):
+        self.wall, self._steady = time.time(), 1000.0
+        monkeypatch.setattr(ages_module, "now", lambda: self.wall)
+        monkeypatch.setattr(ages_module, "monotonic", lambda: self._steady)
+
+    def advance(self, seconds):
+        self.wall += seconds
+        self._steady += seconds
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])
+async def test_a_clock_that_is_set_changes_no_age(directory, monkeypatch, jump):
+    """Neither is anything kept longer, nor is it deleted before its time."""
+    clocks = Clocks(monkeypatch)
+    async with open_spool(directory, retention=Retention(max_age=1.0)) as spool:
+        await spool.append(lines(1))
+        clocks.wall += jump
+        clocks.advance(0.4)
+        await spool.append(lines(1))
+        clocks.wall -= jump
+        clocks.advance(0.4)
+        await spool.append(lines(1))
+        assert spool.oldest == 0
+        for oldest, pause in ((1, 0.3), (2, 0.4), (3, 0.4)):
+            clocks.advance(pause)
+            await until(lambda oldest=oldest: spool.oldest == oldest)
+
+
+async def test_a_clock_that_was_ahead_before_the_spool_was_opened(directory, monkeypatch):
+    """A batch of that time is as old as the one behind it, and else as the opening."""
+    clocks = Clocks(monkeypatch)
+    clocks.wall += 86_400
+    async with open_spool(directory) as spool:
+        await spool.append(lines(1))
+        clocks.wall -= 86_400
+        clocks.advance(5)
+        await spool.append(lines(1))
+        clocks.wall += 86_400
+        clocks.advance(5)
+        await spool.append(lines(1))
+        clocks.wall -= 86_400
+    clocks.advance(10)
+    async with open_spool(directory, retention=Retention(max_age=12.0)) as spool:
+        await spool.append(lines(1))
+        await until(lambda: spool.oldest == 2)
+        clocks.advance(11)
+        await spool.append(lines(1))
+        assert spool.oldest == 2
+        clocks.advance(1.5)
+        await until(lambda: spool.oldest == 4)
+        assert spool.head == 5
+
+
+def test_steps_of_the_clock_are_bounded(monkeypatch):
+    """A clock that is set all the time costs no memory, and steps without a batch none at all."""
+    clocks = Clocks(monkeypatch)
+    ages = Ages(0)
+    for _ in range(1000):
+        clocks.wall += 100
+        ages.stamp(7)
+    assert len(ages._steps) == 2
+    for number in range(1000):
+        clocks.wall += 100
+        at = ages.stamp(number + 8)
+        clocks.advance(1)
+    assert len(ages._steps) == 256
+    assert ages.of(1007, at).seconds == pytest.approx(1)
+    assert ages.of(1007, at).certain
+    assert ages.of(5000, clocks.wall + 9999) == Age(0, certain=True)
 
 
 async def test_the_files_do_not_grow_without_end(directory):
