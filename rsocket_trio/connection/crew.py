@@ -36,7 +36,7 @@ from trio.lowlevel import cancel_shielded_checkpoint as turn
 from trio.lowlevel import checkpoint, reschedule, wait_task_rescheduled
 
 from ..errors import RSocketError
-from ..interactions.isolation import being_cancelled, outcome_of, split
+from ..interactions.isolation import being_cancelled, hidden_by_scope, outcome_of, split
 from ..log_policy import logger
 from .reader import READ_ERRORS
 from .shift import AT_ONCE, BURST_SECONDS, SCOPE_REQUESTS, Shift, settle
@@ -159,7 +159,7 @@ class Crew:
                     if closing and isinstance(error, RuntimeError):
                         logger.error("a handler left a cancel scope open: %s", error)
                     else:
-                        self._handle_escaped(shift.operation, error)
+                        self._handle_escaped(shift.operation, hidden_by_scope(error))
                 else:
                     if scope.cancelled_caught:
                         # The cancellation of its scope has ended the request that waited.

@@ -25,6 +25,7 @@ __all__ = [
     "contained",
     "crash",
     "failure_of",
+    "hidden_by_scope",
     "outcome_of",
     "parted",
     "split",
@@ -73,6 +74,22 @@ def failure_of(error: BaseException) -> Exception:
     if not isinstance(error, Exception) and being_cancelled():
         raise error
     return outcome_of(error)
+
+
+def hidden_by_scope(error: BaseException) -> BaseException:
+    """Return what a scope has hidden: trio raises an error of its own if one in it is still open.
+
+    Only what may have to end the program is looked for; for all else ``error`` says enough.
+
+    Args:
+        error: Raised by the end of a scope around a function that deals with each `Exception`.
+    """
+    hidden = error.__context__
+    if isinstance(error, RuntimeError) and not isinstance(
+        hidden, Exception | trio.Cancelled | None
+    ):
+        return hidden
+    return error
 
 
 def split(

@@ -30,7 +30,7 @@ from .channel_operation import ChannelOperation
 from .credit_gate import CreditGate
 from .demand import PayloadInbox, PayloadStream
 from .handler_errors import error_frame_for, forget_frames
-from .isolation import being_cancelled, outcome_of
+from .isolation import being_cancelled, hidden_by_scope, outcome_of
 from .leftovers import Watch
 from .operation import Handlers, Outbound, ResponderOperation
 from .sending import (
@@ -117,7 +117,7 @@ class _Requester(ChannelOperation):
         except BaseException as error:  # the source may also raise a cancellation of no scope
             if being_cancelled():
                 raise
-            self._source_failed(outcome_of(error), body)
+            self._source_failed(outcome_of(hidden_by_scope(error)), body)
         finally:
             await watch.leave()
 

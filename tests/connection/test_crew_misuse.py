@@ -326,3 +326,38 @@ async def test_requests_whose_tasks_still_run_are_counted(autojump_clock):
             await ask(client, b"x")
         await trio.sleep(11)
         assert await ask(client, b"x") == b"x"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("place", ["handler", "handler that waits", "source"])
+async def test_a_scope_left_open_does_not_hide_the_end_of_the_program(place, error):
+    """trio replaces the error with one of its own where the scope around the handler ends."""
+
+    async def fail():
+        trio.CancelScope().__enter__()
+        if place != "handler":
+            await trio.lowlevel.checkpoint()
+        raise error
+
+    class Fails(Responder):
+        async def request_response(self, payload):
+            await fail()
+
+        async def request_channel(self, payload, payloads):
+            async for each in payloads:
+                yield each
+
+    async def source():
+        yield Payload()
+        await fail()
+
+    with pytest.raises((error, BaseExceptionGroup)) as raised:
+        async with connected_pair(Fails()) as client:
+            if place == "source":
+                async with client.request_channel(source()) as items:
+                    async for _ in items:
+                        pass
+            else:
+                await ask(client)
+    found = raised.value
+    assert isinstance(found, error) or found.split(error)[0] is not None
