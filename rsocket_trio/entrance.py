@@ -1,19 +1,11 @@
 """What a public method asks before it works: right thread? cancelled? over? `Home`, `over`.
 
-The order is the same in every method of every wire:
+The order is the same in every method of every wire: docs/design.md, "The order of a public method",
+says why. An end gives way to a cancellation, and an answer does not, also for a task that waits.
 
-1. *The thread.* An object of trio belongs to one run, and a run to one thread. A task that waits
-   for a connection of another run would be woken in the wrong run, which crashes the tasks of the
-   connection. So a connection remembers its thread, and refuses callers in others.
-2. *The cancellation*, in asynchronous methods. A timeout around a block ends its connection and
-   cancels its requests in one turn. The end of the connection is no news then but an effect of the
-   timeout, which the caller must not get instead of it.
-3. *Over?* If so, its error.
-
-Only a call that finds its object over needs the second question: `over` asks it, and raises. So
-while the object is open the order costs the first question, which is the cheapest of all: some
-40 ns. A task that is woken by the end asks the second question too. But an answer that has arrived
-is returned, as everywhere in trio: nothing is lost by a cancellation that comes too late.
+The first question is the cheapest, some 40 ns. An object remembers its thread: a task of another
+run that waits for it would be woken in the wrong run, which crashes the tasks of the connection.
+The other two are asked by `over`, which raises: only a call that finds its object over needs them.
 """
 
 from __future__ import annotations
