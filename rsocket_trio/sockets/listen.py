@@ -234,7 +234,11 @@ class _ConnectionHandler(Generic[T]):
             try:
                 ready = await begin()
                 if arrivals.allow is not None:
-                    await admit(arrivals.allow, ready.info)
+                    try:
+                        await admit(arrivals.allow, ready.info)
+                    except BaseException:  # also when cancelled: `serve_listeners` closes
+                        ready.detach()
+                        raise
                 return await arrivals.shake_hands(ready)
             except NoHandshake as error:
                 log = logger.debug if error.expected else logger.info
@@ -271,10 +275,14 @@ class _ConnectionHandler(Generic[T]):
             return
         with arrivals.counts.count_refused():
             try:
-                carrier: trio.abc.Stream = stream
                 if self.uri.is_encrypted:
-                    carrier = await self._start_tls(stream)
-                await arrivals.refuse(carrier, why)
+                    secure = await self._start_tls(stream)
+                    try:
+                        await arrivals.refuse(secure, why)
+                    finally:
+                        secure.detach()
+                else:
+                    await arrivals.refuse(stream, why)
             except (ConnectFailed, NoHandshake, trio.BrokenResourceError, OSError):
                 # ConnectFailed: the client was answered. Otherwise it is gone, or TLS told it why.
                 await half_close(stream)

@@ -256,20 +256,21 @@ class TLSStream(trio.abc.HalfCloseableStream):
         Checkpoint: always.
         If cancelled: closed nevertheless.
         """
+        self._end_tls()
+        await self.transport_stream.aclose()
+
+    def detach(self) -> None:
+        """Send the end of TLS, and use the socket no more, but leave it open."""
+        self._end_tls()
+        if isinstance(self.transport_stream, DirectStream):
+            self.transport_stream.detach()
+
+    def _end_tls(self) -> None:
+        """Send a close_notify, if the socket has room for it now, and be closed."""
         direct = self.transport_stream if isinstance(self.transport_stream, DirectStream) else None
         if self._can_send and direct is not None and not self._write_lock.locked():
             self._notify_close()
             direct.send_nowait(self._outgoing.read())
-        self._forget()
-        await self.transport_stream.aclose()
-
-    def detach(self) -> None:
-        """Use the socket no more, but leave it open."""
-        self._forget()
-        if isinstance(self.transport_stream, DirectStream):
-            self.transport_stream.detach()
-
-    def _forget(self) -> None:
         self._closed = True
         self._can_send = False
         self._ready.clear()

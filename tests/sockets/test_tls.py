@@ -12,6 +12,7 @@ from functools import partial
 import attrs
 import pytest
 import trio
+import trio.testing
 import trustme
 
 import rsocket_trio
@@ -106,6 +107,50 @@ async def test_a_client_learns_why_it_was_refused(scheme, case):
         seen = await trio.to_thread.run_sync(ask, port, client)
     assert isinstance(seen, ssl.SSLError)
     assert alert in str(seen)
+
+
+ANSWERED = {
+    "health": ({"health_path": "/health"}, b"GET /health HTTP/1.1", b"HTTP/1.1 200 "),
+    "no such path": ({}, b"GET /nowhere HTTP/1.1", b"HTTP/1.1 404 "),
+    "too many connections": ({"max_connections": 1}, b"GET / HTTP/1.1", b"HTTP/1.1 503 "),
+    "not allowed": ({"allow": lambda info: False}, b"", b""),
+}
+
+
+@pytest.mark.parametrize("version", [V12, V13])
+@pytest.mark.parametrize("case", ANSWERED)
+async def test_an_answer_other_than_a_websocket_ends_with_a_close_notify(case, version):
+    """Without it a strict HTTPS client takes the answer for one that was cut off."""
+    options, line, status = ANSWERED[case]
+
+    def fetch(port):
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=10) as sock,
+            client_context(version=version).wrap_socket(
+                sock, server_hostname="localhost", suppress_ragged_eofs=False
+            ) as secure,
+        ):
+            if line:
+                secure.sendall(line + b"\r\nHost: localhost\r\n\r\n")
+            received = b""
+            while data := secure.recv(1000):
+                received += data
+            return received
+
+    async with trio.open_nursery() as nursery:
+        serve = partial(
+            rsocket_trio.serve, Router(), "wss://127.0.0.1:0", ssl_context=server_context()
+        )
+        server = await nursery.start(partial(serve, **options))
+        port = int(str(server.uris[0]).split(":")[2].split("/")[0])
+        other = await trio.open_tcp_stream("127.0.0.1", port)
+        if case == "too many connections":
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        else:
+            await other.aclose()
+        assert (await trio.to_thread.run_sync(fetch, port)).startswith(status)
+        await trio.aclose_forcefully(other)
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
