@@ -39,7 +39,7 @@ from rsocket_trio.sockets.farewell import LINGER
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import open_transport
-from tests.gated import Gated
+from tests.gated import Gated, flooded
 
 SETUP = SetupFrame(1, 0, keepalive_interval_ms=20_000, max_lifetime_ms=90_000)
 SCHEMES = ["tcp", "tls", "ws", "wss", "unix"]
@@ -178,12 +178,7 @@ async def test_a_flood_that_meets_a_stop(place):
             start = partial(serve, Echo(), place.uri, ssl_context=place.server_tls)
             server = await nursery.start(start)
             async with connect(server.uris[0], ssl_context=place.client_tls) as requester:
-                async with trio.open_nursery() as asking:
-                    for _ in range(10):
-                        asking.start_soon(ask, requester)
-                    for _ in range(3 * turns):
-                        await trio.lowlevel.checkpoint()
-                    server.stop(grace=60)
+                await flooded(server, turns, partial(ask, requester))
                 reason = await requester.wait_closed()
                 assert isinstance(reason, ClosedByPeer)
                 assert reason.code == ErrorCode.CONNECTION_CLOSE

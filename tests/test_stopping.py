@@ -28,7 +28,7 @@ from rsocket_trio import (
 from rsocket_trio.frames import ErrorFrame, PayloadFrame, RequestStreamFrame
 from rsocket_trio.reactive_streams import collect, from_iterable
 from rsocket_trio.testing.in_memory import frame_peer_client
-from tests.gated import LOCAL
+from tests.gated import LOCAL, flooded
 
 SERVICE = "test.Endless"
 TICKS = ttrpc.Method.raw(SERVICE, "ticks", ttrpc.MethodKind.SERVER_STREAM)
@@ -261,12 +261,8 @@ async def test_a_flood_of_ttrpc_that_meets_a_stop(tmp_path):
     for turns in range(8):
         async with trio.open_nursery() as nursery:
             server = await nursery.start(ttrpc.serve, service, f"unix://{tmp_path}/{turns}")
-            async with ttrpc.connect(server.uris[0]) as client, trio.open_nursery() as asking:
-                for _ in range(10):
-                    asking.start_soon(ask, client)
-                for _ in range(3 * turns):
-                    await trio.lowlevel.checkpoint()
-                server.stop(grace=60)
+            async with ttrpc.connect(server.uris[0]) as client:
+                await flooded(server, turns, partial(ask, client))
             with trio.fail_after(30):
                 await server.aclose(grace=60)
     assert outcomes.total() == 8 * 10 * 100
@@ -290,16 +286,12 @@ async def test_a_flood_of_rsio_that_meets_a_stop():
             target = {"one": from_iterable([b"x"])}
             server = await nursery.start(rsio.serve, target, "rsio://127.0.0.1:0")
             async with rsio.connect(server.uris[0]) as connection:
-                async with trio.open_nursery() as asking:
-                    for _ in range(10):
-                        asking.start_soon(ask, connection)
-                    for _ in range(3 * turns):
-                        await trio.lowlevel.checkpoint()
-                    server.stop(grace=60)
+                await flooded(server, turns, partial(ask, connection))
                 assert isinstance(await connection.wait_closed(), rsio.GoodbyeReceived)
             with trio.fail_after(30):
                 await server.aclose(grace=60)
     assert outcomes.total() == 8 * 10 * 100
+    assert outcomes["answered"]
 
 
 @pytest.mark.parametrize("turns", range(0, 80, 10))
