@@ -166,8 +166,8 @@ async def serve(
         return
     service = _service(responder, config, resume, lease, protocols)
     limit = ConnectionLimit(max_connections)
-    check_allowed(allow)
     parsed = [_address(uri) for uri in uris]
+    check_allowed(allow, parsed)
     check_context(ssl_context, parsed, server_side=True)
     origins = check_web_options(parsed, allowed_origins, health_path)
     serving = Serving()

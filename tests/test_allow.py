@@ -17,6 +17,7 @@ from rsocket_trio import (
     connect,
     rsio,
     serve,
+    ttrpc,
 )
 from rsocket_trio.collector import CollectorClient, collect, connect_collector
 from rsocket_trio.testing.peer import KnownAnswers
@@ -92,3 +93,18 @@ async def test_an_argument_that_cannot_be_asked(wire, tmp_path):
     while isinstance(error, ExceptionGroup):
         (error,) = error.exceptions
     assert "allow must be an Allow or a function, not list" in str(error)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        partial(serve, KnownAnswers(), "unix:///nowhere/s", "tcp://127.0.0.1:0"),
+        partial(rsio.serve, {}, "rsio://127.0.0.1:0"),
+        partial(ttrpc.serve, ttrpc.Service("test.Things"), "tcp://127.0.0.1:0"),
+    ],
+    ids=["rsocket", "rsio", "ttrpc"],
+)
+async def test_users_are_not_known_at_tcp(start):
+    """A server that would run for nobody does not start. A function may decide by the address."""
+    with pytest.raises(ValueError, match=r"lets nobody connect to .*tcp://|rsio://127"):
+        await start(allow=Allow(same_user=True))

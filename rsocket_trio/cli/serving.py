@@ -9,7 +9,7 @@ import trio
 
 from rsocket_trio import Allow
 from rsocket_trio.os_support import STOP_SIGNALS
-from rsocket_trio.uri import Uri, shown
+from rsocket_trio.uri import AddressKind, Uri, kind_of, shown
 
 from .exits import DONE, UNREACHABLE, USAGE, Failure
 from .logs import logger
@@ -114,12 +114,12 @@ class _Stop:
         self._nursery.cancel_scope.cancel(reason="stopped")
 
 
-def allowed(who: Sequence[tuple[str, int | bool]], uris: Iterable[Uri] = ()) -> Allow | None:
+def allowed(who: Sequence[tuple[str, int | bool]], uris: Iterable[Uri]) -> Allow | None:
     """Return whom the options ``--allow`` let in; ``None`` without such an option.
 
     Args:
         who: The options.
-        uris: Addresses at which nobody else is known; each must be a Unix socket.
+        uris: The addresses of the server; at TCP nobody is known.
 
     Raises:
         Failure: Nobody could connect to one of the addresses.
@@ -127,8 +127,8 @@ def allowed(who: Sequence[tuple[str, int | bool]], uris: Iterable[Uri] = ()) -> 
     if not who:
         return None
     for uri in uris:
-        if not uri.is_file:
-            text = f"--allow works only with Unix sockets: nobody could connect to {shown(uri)}"
+        if kind_of(uri) is AddressKind.INTERNET:
+            text = f"--allow does not work with TCP: nobody could connect to {shown(uri)}"
             raise Failure(text, USAGE)
     flags = dict(who)
     ids = {

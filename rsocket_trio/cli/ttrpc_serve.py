@@ -11,6 +11,7 @@ import trio
 
 from rsocket_trio.responder import Responder
 from rsocket_trio.ttrpc import Service, ServiceBase, TtrpcServer, serve
+from rsocket_trio.ttrpc.addresses import ttrpc_uri
 from rsocket_trio.ttrpc.server.service import as_services
 
 from .exits import USAGE, Failure
@@ -20,6 +21,8 @@ from .target import load_object
 
 if TYPE_CHECKING:
     import argparse
+
+    from rsocket_trio import Allow
 
 __all__ = ["run"]
 
@@ -34,21 +37,27 @@ def run(args: argparse.Namespace) -> int:
         0 after a graceful stop, else 128 plus the number of the signal that stopped it at once.
 
     Raises:
-        Failure: The target cannot be loaded, or an address cannot be used.
+        Failure: The target cannot be loaded, an address cannot be used, or ``--allow`` lets nobody
+            connect to one.
     """
     log_to_stderr(args, normally=logging.INFO)
     target = load_object(args.target, _served)
-    start = partial(_serve, args, target)
+    allow = allowed(args.allow, map(ttrpc_uri, args.listen))
+    start = partial(_serve, args, target, allow)
     return trio.run(serve_until_stopped, start, args.grace, "running calls")
 
 
 async def _serve(
-    args: argparse.Namespace, target: _Served, *, task_status: trio.TaskStatus[TtrpcServer]
+    args: argparse.Namespace,
+    target: _Served,
+    allow: Allow | None,
+    *,
+    task_status: trio.TaskStatus[TtrpcServer],
 ) -> None:
     await serve(
         target,
         *args.listen,
-        allow=allowed(args.allow),
+        allow=allow,
         max_connections=args.max_connections,
         task_status=task_status,
     )

@@ -215,8 +215,8 @@ async def serve(
         raise ValueError('name an address to listen on, e.g. "rsio://127.0.0.1:7980"')
     registry = _registry(target, config, extensions, on_connection, data_mime_type)
     parsed = [rsio_uri(uri) for uri in uris]
+    check_allowed(allow, parsed)
     check_context(ssl_context, parsed, server_side=True)
-    check_allowed(allow)
     origins = check_web_options(parsed, allowed_origins, health_path)
     arrivals = partial(
         arrivals_at,

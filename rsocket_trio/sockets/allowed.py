@@ -16,6 +16,7 @@ import trio
 
 from ..errors import ConnectFailed
 from ..field_checks import FLAG, listed
+from ..uri import AddressKind, Uri, kind_of, shown
 from .byte_stream import TransportInfo
 from .peer import PeerCredentials
 
@@ -107,13 +108,21 @@ class Allow:
         )
 
 
-def check_allowed(allow: object) -> None:
+def check_allowed(allow: object, addresses: Iterable[Uri] = ()) -> None:
     """Check the argument ``allow`` of a server, when it starts.
 
     Raises:
         TypeError: It cannot be called.
+        ValueError: It is an `Allow`, and one of the addresses is TCP: nobody could connect there.
     """
-    if allow is not None and not callable(allow):
+    if isinstance(allow, Allow):
+        for uri in addresses:
+            if kind_of(uri) is AddressKind.INTERNET:
+                raise ValueError(
+                    f"allow is an Allow, and lets nobody connect to {shown(uri)}, as the users of "
+                    "TCP are not known: serve this address by a call of its own, or give a function"
+                )
+    elif allow is not None and not callable(allow):
         raise TypeError(f"allow must be an Allow or a function, not {type(allow).__name__}")
 
 

@@ -192,3 +192,11 @@ def test_who_is_nobody(cli: Cli, who: str) -> None:
     done = cli("ttrpc", "serve", APP, "--listen", "unix:///nowhere/s", "--allow", who)
     assert done.returncode == 2
     assert b"argument --allow" in done.stderr
+
+
+def test_users_are_not_known_at_tcp(cli: Cli) -> None:
+    """A server that lets nobody in does not start; `serve` and `ttrpc serve` say the same."""
+    for command in (("serve", "rsocket_trio.testing.peer:app"), ("ttrpc", "serve", APP)):
+        done = cli(*command, "--listen", "tcp://127.0.0.1:0", "--allow", "same-user")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"--allow does not work with TCP: nobody could connect" in done.stderr

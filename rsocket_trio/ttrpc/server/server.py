@@ -168,8 +168,8 @@ async def serve(
     if not uris:
         raise ValueError('name an address to listen on, e.g. "unix:///run/my.sock"')
     registry = _registry(services, config, interceptors, data_mime_type)
-    check_allowed(allow)
     parsed = [ttrpc_uri(uri) for uri in uris]
+    check_allowed(allow, parsed)
     arrivals = Arrivals(
         shake_hands=_as_it_is,
         handle=registry.serve,
