@@ -345,7 +345,9 @@ def _nurseries_of(generator: types.AsyncGeneratorType[Any, Any]) -> Iterator[tri
     """Find the nurseries that a generator refers to: those of its ``async with`` blocks are.
 
     Between a block and its nursery there are a method, a manager and what the manager is made of:
-    a generator, a stack, or attributes. Nothing else is looked into.
+    a generator, a stack, or attributes. Nothing else is looked into: most objects lead to nurseries
+    that are not the generator's. So one that an object without ``__aexit__`` has entered by hand is
+    not found.
     """
     seen = {id(generator)}
     objects: list[Any] = [generator]
