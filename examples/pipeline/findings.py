@@ -21,10 +21,10 @@ def findings(spark: SparkSession, directory: Path) -> dict[str, Any]:
     minute = f.date_format("at", "yyyy-MM-dd HH:mm")
     files = rows.groupBy("log").agg(
         f.count("*").alias("events"),
-        f.count_distinct("at_byte").alias("lines"),
+        f.count_distinct("file_id", "at_byte").alias("lines"),
         f.count("unread").alias("unread"),
     )
-    of_machine = rows.where("log = 'dpkg.log'").dropDuplicates(["log", "at_byte"])
+    of_machine = rows.where("log = 'dpkg.log'").dropDuplicates(["file_id", "at_byte"])
     actions = of_machine.groupBy(minute.alias("minute"), "service").count()
     minutes = spark.read.parquet(str(directory / "minutes"))
     minutes = minutes.withColumn("minute", f.date_format("minute", "yyyy-MM-dd HH:mm"))

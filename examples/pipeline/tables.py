@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 EVENT: Final = (
-    "message STRING, log STRUCT<file: STRUCT<path: STRING>, offset: BIGINT>, _received_at TIMESTAMP"
+    "message STRING, log STRUCT<file: STRUCT<id: STRING, path: STRING>, offset: BIGINT>,"
+    " _received_at TIMESTAMP"
 )
 """The fields of a shipped event that the pipeline reads, and when its collector got it."""
 RECORD: Final = "at TIMESTAMP, service STRING, level STRING, ms DECIMAL(9, 1)"
@@ -51,6 +52,7 @@ def rows(events: DataFrame) -> DataFrame:
     dpkg_time = f.try_to_timestamp(f.substring("message", 1, 19), f.lit("yyyy-MM-dd HH:mm:ss"))
     read = events.select(
         f.element_at(f.split("log.file.path", "/"), -1).alias("log"),
+        f.col("log.file.id").alias("file_id"),
         f.col("log.offset").alias("at_byte"),
         f.when(is_json, record["at"]).otherwise(dpkg_time).alias("at"),
         f.when(is_json, record["service"]).otherwise(f.get(words, f.lit(2))).alias("service"),
@@ -70,7 +72,7 @@ def minutes(rows: DataFrame, services: DataFrame) -> DataFrame:
     it. So a minute without a line is a row too, while its service has a baseline. Rows are final:
     they come when the watermark has passed the minute.
     """
-    once = rows.withWatermark("at", LATE).dropDuplicatesWithinWatermark(["log", "at_byte"])
+    once = rows.withWatermark("at", LATE).dropDuplicatesWithinWatermark(["file_id", "at_byte"])
     per_minute = once.groupBy(f.window("at", "1 minute"), "service").agg(
         f.count("*").alias("lines"),
         f.count_if(f.col("level") == "ERROR").alias("errors"),

@@ -14,20 +14,24 @@ __all__ = ["PairWriter"]
 class PairWriter(EventWriter):
     """Makes key-value pairs, with the keys of logstash-forwarder, which speaks version 1.
 
-    The arguments are those of `EventWriter`. The further fields are keys of their own.
+    ``file_id`` is a key of our own. The arguments are those of `EventWriter`. The further fields
+    are keys of their own.
     """
 
     def __init__(
         self,
         path: str,
+        file_id: str,
         *,
         host: str,
         fields: Mapping[str, str],
         encoding: str = "utf-8",
         invalid: InvalidBytes = "replace",
     ) -> None:
-        super().__init__(path, host=host, fields=fields, encoding=encoding, invalid=invalid)
-        common = {**fields, "file": path, "host": host}
+        super().__init__(
+            path, file_id, host=host, fields=fields, encoding=encoding, invalid=invalid
+        )
+        common = {**fields, "file": path, "file_id": file_id, "host": host}
         self._common: Final = [
             (_bytes(key, "replace"), _bytes(value, "surrogateescape"))
             for key, value in common.items()

@@ -45,6 +45,7 @@ class EventWriter:
 
     Args:
         path: The path of the file.
+        file_id: The identity of its content. With the offset, it names a line.
         host: The name of this host.
         fields: Further fields, in ``fields``; without any, there is no such field.
         encoding: The encoding of the file, as `check_encoding` returns it.
@@ -54,6 +55,7 @@ class EventWriter:
     def __init__(
         self,
         path: str,
+        file_id: str,
         *,
         host: str,
         fields: Mapping[str, str],
@@ -66,7 +68,8 @@ class EventWriter:
         # Paths that are not UTF-8 have surrogates.
         path = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         self._head = (
-            f',"host":{{"name":{_quoted(host)}}}{more},"log":{{"file":{{"path":{_quoted(path)}}}'
+            f',"host":{{"name":{_quoted(host)}}}{more}'
+            f',"log":{{"file":{{"id":{_quoted(file_id)},"path":{_quoted(path)}}}'
         )
 
     def text(self, data: bytes) -> str:

@@ -31,13 +31,13 @@ class Reading:
         max_events: Events of one batch.
         max_line: Bytes of a line, or of an entry of several lines. Lines are cut there.
         multiline: Which lines belong together; ``None``: each line is an event.
-        writer: Makes the `EventWriter` of a file, from its path.
+        writer: Makes the `EventWriter` of a file, from its path and the identity of its content.
     """
 
     max_events: int
     max_line: int
     multiline: MultilineRule | None
-    writer: Callable[[str], EventWriter]
+    writer: Callable[[str, str], EventWriter]
 
 
 @attrs.frozen(kw_only=True)
@@ -89,7 +89,7 @@ class Tail:
         known: Callable[[FileKey, bytes, int], Position | None],
     ) -> None:
         self._reading = reading
-        self._writer = reading.writer(name)
+        self._name = name
         # Without O_NONBLOCK, the open of a named pipe waits for a writer.
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
@@ -109,6 +109,7 @@ class Tail:
 
     def _begin(self, offset: int) -> None:
         rule, limit = self._reading.multiline, self._reading.max_line
+        self._writer = self._reading.writer(self._name, self.id)
         self._offset = offset
         self._splitter = LineSplitter(offset, limit)
         self._multiline = None if rule is None else Multiline(rule, limit, self._writer.text)

@@ -64,6 +64,9 @@ def test_a_file_is_shipped_once(cli: Cli, server: Server, tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"shipped 3 lines, 14 bytes, of 1 file\n"
     first, *others = server.events(3)
+    identity = first["log"]["file"].pop("id")
+    assert re.fullmatch("[0-9a-f]{16}", identity)
+    assert {event["log"]["file"]["id"] for event in others} == {identity}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("@timestamp"))
     assert first == {
         "message": "one",
@@ -78,7 +81,9 @@ def test_a_file_is_shipped_once(cli: Cli, server: Server, tmp_path: Path) -> Non
     with (tmp_path / "a.log").open("a") as file:
         file.write("\nfour\n")
     assert cli(*command).returncode == 0
-    assert server.messages(2) == ["", "four"]
+    later = server.events(2)
+    assert [event["message"] for event in later] == ["", "four"]
+    assert {event["log"]["file"]["id"] for event in later} == {identity}
 
 
 def test_a_registry_whose_name_is_not_text(cli: Cli, server: Server, tmp_path: Path) -> None:
@@ -118,7 +123,10 @@ def test_version_1(cli: Cli, server: Server, tmp_path: Path) -> None:
     options = ("--lumberjack-version", "1", "--field", "env=test", "--host", "web1")
     assert cli(*SHIP, "a.log", "--to", server.uri, "--no-registry", *options).returncode == 0
     path = str(tmp_path / "a.log")
-    assert server.events(2) == [
+    events = server.events(2)
+    (identity,) = {event.pop("file_id") for event in events}
+    assert re.fullmatch("[0-9a-f]{16}", identity)
+    assert events == [
         {"env": "test", "file": path, "host": "web1", "offset": "0", "line": "1"},
         {"env": "test", "file": path, "host": "web1", "offset": "2", "line": "\xe9"},
     ]

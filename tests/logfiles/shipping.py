@@ -60,7 +60,7 @@ def reading(*, multiline=None, max_events=100, max_line=1000, **options):
         max_events=max_events,
         max_line=max_line,
         multiline=multiline,
-        writer=lambda path: EventWriter(path, host="h", fields={}, **options),
+        writer=lambda path, file_id: EventWriter(path, file_id, host="h", fields={}, **options),
     )
 
 

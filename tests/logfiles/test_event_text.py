@@ -13,7 +13,7 @@ from rsocket_trio.logfiles import EXPANSION, Entry, EventWriter, check_encoding
 
 
 def writer(**options):
-    return EventWriter("/var/log/app.log", **({"host": "web1", "fields": {}} | options))
+    return EventWriter("/var/log/app.log", "5a", **({"host": "web1", "fields": {}} | options))
 
 
 def message(data, **options):
@@ -30,7 +30,7 @@ def test_the_fields_are_those_of_filebeat():
     assert abs(datetime.fromisoformat(stamp) - now) < timedelta(minutes=1)
     assert decoded == {
         "message": "line",
-        "log": {"file": {"path": "/var/log/app.log"}, "offset": 7},
+        "log": {"file": {"id": "5a", "path": "/var/log/app.log"}, "offset": 7},
         "host": {"name": "web1"},
         "fields": {"env": "prod", 'a"b': "\n"},
     }
@@ -74,7 +74,7 @@ def test_a_byte_order_mark_is_removed_at_the_beginning_only():
 
 
 def test_a_path_that_is_not_utf8():
-    (event,) = EventWriter("/tmp/\udcff", host="h", fields={}).write([Entry(0, 1, b"")])
+    (event,) = EventWriter("/tmp/\udcff", "5a", host="h", fields={}).write([Entry(0, 1, b"")])
     assert json.loads(event)["log"]["file"]["path"] == "/tmp/\ufffd"
 
 

@@ -165,11 +165,18 @@ def steps_of(rng):
 @pytest.mark.parametrize("source", ["app.log", "app.log*"])
 @pytest.mark.parametrize("seed", range(ROUNDS))
 async def test_every_line_arrives(tmp_path, source, seed):
-    """At least once, with its offset, also if the shipper is stopped or crashes in between."""
+    """At least once, with its offset, also if the shipper is stopped or crashes in between.
+
+    And whatever comes with one identity and one offset is one line.
+    """
     rng = random.Random(seed)
     world = World(tmp_path, rng, source)
     with trio.fail_after(30):
         await world.run(rng.choices(["stop", "stop_at_once", "crash"], k=rng.randrange(4)))
+    lines = {}
+    for event in world.receiver.seen:
+        key = event["log"]["file"]["id"], event["log"]["offset"]
+        assert lines.setdefault(key, event["message"]) == event["message"]
     for event in world.receiver.events:
         message = event["message"]
         assert message in world.expected, "a line was torn"

@@ -471,3 +471,24 @@ async def test_a_registry_that_cannot_be_written_is_said_before_anything_is_sent
     with pytest.raises(OSError, match=r"Input/output error: '.*registry.json'"):
         await ship_once(tmp_path, receiver, "a.log")
     assert receiver.seen == []
+
+
+async def test_identity_and_offset_name_a_line(tmp_path, receiver):
+    """Over rotations, truncations and restarts, although path and offset are the same again."""
+    file = tmp_path / "a.log"
+    append(file, "1")
+    receiver.hold = True
+    async with following(tmp_path, receiver, "a.log", grace=0):
+        await receiver.until(lambda r: len(r.seen) == 1)
+    receiver.hold = False
+    async with following(tmp_path, receiver, "a.log"):
+        await receiver.until(lambda r: r.messages == ["1"])
+        file.rename(tmp_path / "a.log.1")
+        append(file, "2")
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+        file.write_bytes(b"3\n")
+        await receiver.until(lambda r: r.messages == ["1", "2", "3"])
+    assert len({event["log"]["offset"] for event in receiver.seen}) == 1
+    keys = [event["log"]["file"]["id"] for event in receiver.seen]
+    assert keys[0] == keys[1], "the same line, sent again"
+    assert len(set(keys)) == 3

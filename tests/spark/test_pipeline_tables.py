@@ -55,7 +55,7 @@ def started(spark, tmp_path):
 
 
 def event(message, offset=0, log="services.log"):
-    file = {"path": f"/var/log/{log}"}
+    file = {"id": log, "path": f"/var/log/{log}"}
     at = "2026-11-01T10:00:00.000Z"
     return {"message": message, "log": {"file": file, "offset": offset}, "_received_at": at}
 
