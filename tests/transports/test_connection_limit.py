@@ -132,8 +132,8 @@ async def test_silent_clients_count(scheme: str, nursery: trio.Nursery) -> None:
     uri = await listen(
         nursery,
         f"{scheme}://127.0.0.1:0/",
-        partial(serve_transport, Echo(), config=ConnectionConfig(setup_timeout=0.2)),
-        handshake_timeout=0.2,
+        partial(serve_transport, Echo(), config=ConnectionConfig(setup_timeout=1.0)),
+        handshake_timeout=1.0,
         max_connections=limit,
     )
     async with await trio.open_tcp_stream("127.0.0.1", uri.port) as silent:
