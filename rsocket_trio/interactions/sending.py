@@ -278,8 +278,10 @@ async def throw_into(iterator: AsyncIterator[object], error: BaseException) -> o
         BaseException: The error of the generator, in most cases ``error``.
     """
     athrow: Callable[[BaseException], Awaitable[Any]] | None = getattr(iterator, "athrow", None)
+    # A generator that has ended raises nothing: the result would be None, again and again.
+    ended = getattr(iterator, "ag_frame", iterator) is None
     try:
-        if athrow is None:
+        if athrow is None or ended:
             raise error
         return await athrow(error)
     except StopAsyncIteration:

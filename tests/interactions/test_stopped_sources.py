@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ConnectionLost, Payload, Responder
+from rsocket_trio import ConnectionConfig, ConnectionLost, Limits, Payload, Responder
+from rsocket_trio.interactions.sending import throw_into
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 
 
@@ -89,3 +90,42 @@ async def test_an_error_that_ends_the_channel_is_not_logged(autojump_clock, capl
                     async for _ in replies:
                         pass
     assert "failed as well" not in caplog.text
+
+
+async def test_a_channel_without_items_that_waits_for_room_is_cancelled():
+    """Its source has ended, and raises nothing that is thrown into it: no loop tries for ever."""
+
+    async def nothing():
+        await trio.lowlevel.checkpoint()
+        for item in ():
+            yield item
+
+    config = ConnectionConfig(limits=Limits(max_outbox_size=64))
+    async with frame_peer_server(config=config) as (_, requester):
+
+        async def fill():
+            while True:
+                await requester.fire_and_forget(Payload(bytes(100)))
+
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fill)
+                await trio.testing.wait_all_tasks_blocked()  # the peer does not read
+                async with requester.request_channel(nothing()):
+                    await trio.testing.wait_all_tasks_blocked()
+                    scope.cancel()
+                    await trio.sleep_forever()
+        assert scope.cancelled_caught
+
+
+async def test_an_error_for_a_generator_that_has_ended_is_raised():
+    """Also if the application has closed it meanwhile."""
+
+    async def items():
+        yield 1
+
+    ended = items()
+    await anext(ended)
+    await ended.aclose()
+    with pytest.raises(ValueError, match="for it"):
+        await throw_into(ended, ValueError("for it"))
