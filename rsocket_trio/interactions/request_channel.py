@@ -162,8 +162,8 @@ class _Requester(ChannelOperation):
         pause = checkpoint_if_cancelled  # the source may not have had a checkpoint
         while self.live:
             try:
-                payload = route(first)
                 await pause()
+                payload = route(first)
                 if not self.outbound.try_open(self, _TYPE, flags, n, payload):
                     await self.outbound.open(self, _TYPE, flags, n, payload)
                 break
