@@ -27,7 +27,6 @@ import gc
 import sys
 import types
 from collections import deque
-from logging import DEBUG, ERROR
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import getweakrefcount
@@ -35,6 +34,7 @@ from weakref import getweakrefcount
 import trio
 from trio.lowlevel import Task, current_task, enable_ki_protection
 
+from ..errors import single_error
 from ..log_policy import logger
 from .isolation import outcome_of, split
 
@@ -134,81 +134,91 @@ class Watch:
             or getweakrefcount(self.task) != self._known
         )
 
-    async def leave(self) -> bool:
+    async def leave(self) -> None:
+        """Close what a handler has left open, and log that. The task ends after this.
+
+        Checkpoint: if a nursery is open.
+        If cancelled: its tasks are waited for all the same; they are cancelled already.
+        """
+        fault = await self.close_all()
+        if fault is not None:
+            logger.error("%s; its tasks are cancelled", fault, exc_info=fault.__cause__)
+
+    async def close_all(self) -> Exception | None:
         """Close the nurseries that a handler has left open. The task ends after this.
 
         Returns:
-            Whether there were any.
+            An error that says that there were some, for the caller to report. Its cause is what was
+            raised while they were closed.
 
-        Checkpoint: if there are any.
-        If cancelled: their tasks are waited for all the same; they are cancelled already.
+        Checkpoint: if a nursery is open.
+        If cancelled: its tasks are waited for all the same; they are cancelled already.
         """
         task = self.task
-        found = False
+        fault: Exception | None = None
         try:
             while len(task.child_nurseries) > self._outer:
-                if not found:
-                    logger.error("a handler left a nursery open; its tasks are cancelled")
-                    found = True
                 # The last one first: they are closed in the opposite order of being opened.
-                await self._close(task.child_nurseries[-1])
+                failure = await self._close(task.child_nurseries[-1])
+                fault = fault or RuntimeError("a handler left a nursery open")
+                fault.__cause__ = fault.__cause__ or failure
             while self._generators:
                 # Of tasks that the handler had started, and that have ended. Or it was found only
                 # when its nursery had been closed, as garbage: then it fails for that alone.
-                await _close_generator(self._generators.pop(), DEBUG)
+                failure = await _close_generator(self._generators.pop())
+                if failure is not None:
+                    logger.debug("a generator that a handler has left failed", exc_info=failure)
         finally:
             del self._keeper.watched[task]
-        return found
+        return fault
 
-    async def _close(self, nursery: trio.Nursery) -> None:
+    async def _close(self, nursery: trio.Nursery) -> Exception | None:
         nursery.cancel_scope.cancel(reason=_REASON)
         for generator in self._generators:
             if nursery in _nurseries_of(generator):
                 self._generators.remove(generator)
-                await _close_generator(generator)
-                return
+                return await _close_generator(generator)
         if not self._keeper.knows_trio:
             delay = 0.01
             while nursery in self.task.child_nurseries:
                 await trio.sleep(delay)
                 delay = min(2 * delay, _LONGEST_WAIT)
-            return
+            return None
         try:
             error: BaseException | None = await getattr(nursery, _CLOSE)(None)
             # Of what its tasks raise, the cancellations end here.
             nursery.cancel_scope.__exit__(None if error is None else type(error), error, None)
         except BaseException as raised:  # also of its tasks; or the scope was closed before
             error = raised
-        _report(error)
+        return _failure_in(error)
 
 
-async def _close_generator(
-    generator: types.AsyncGeneratorType[Any, Any], level: int = ERROR
-) -> None:
-    """Close a generator in the task that has iterated over it; it must not wait any more."""
+async def _close_generator(generator: types.AsyncGeneratorType[Any, Any]) -> Exception | None:
+    """Close a generator in the task that has iterated over it; it must not wait any more.
+
+    Returns:
+        What it raised, except for the cancellation and the `GeneratorExit` that end it.
+    """
     try:
         with trio.CancelScope() as scope:
             scope.cancel(reason="the handler that used this generator has ended")
             await generator.aclose()
-    except BaseException as error:  # the handler has ended, so there is nobody else to tell
-        _report(error, level)
+    except BaseException as error:  # the handler has ended: whoever closes it reports this
+        return _failure_in(error)
+    return None
 
 
-def _report(error: BaseException | None, level: int = ERROR) -> None:
-    """Log what was raised while something was closed that a handler had left open.
+def _failure_in(error: BaseException | None) -> Exception | None:
+    """Return what was raised while something was closed that a handler had left open.
 
     Raises:
         KeyboardInterrupt: Or `SystemExit`: if ``error`` is one, or a group with one.
     """
-    if error is not None:
-        # A nursery around a `yield` wraps the `GeneratorExit`.
-        _, rest = split(error, (trio.Cancelled, GeneratorExit))
-        if rest is not None:
-            logger.log(
-                level,
-                "what a handler left open failed when it was closed",
-                exc_info=outcome_of(rest),
-            )
+    if error is None:
+        return None
+    # A nursery around a `yield` wraps the `GeneratorExit`.
+    _, rest = split(error, (trio.Cancelled, GeneratorExit))
+    return None if rest is None else outcome_of(single_error(rest))
 
 
 async def isolated(function: Callable[[], Awaitable[object]]) -> BaseException | None:
@@ -229,8 +239,8 @@ async def isolated(function: Callable[[], Awaitable[object]]) -> BaseException |
             await function()
         except BaseException as raised:  # the caller judges it, out of the scopes of this
             error = raised
-        if await watch.leave():
-            error = error or RuntimeError("the handler left a nursery open")
+        fault = await watch.close_all()
+        error = error or fault
 
     try:
         async with trio.open_nursery() as nursery:

@@ -46,7 +46,7 @@ async def test_one_event_instead_of_several(network, events):
     async with connect(HOST) as shipper:
         with pytest.raises(TypeError, match="put it into a list"):
             await shipper.send(events)
-        with pytest.raises(TypeError, match="not iterable"):
+        with pytest.raises(TypeError, match=r"events must be .* not int"):
             await shipper.send(7)
 
 
