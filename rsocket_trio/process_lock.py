@@ -41,7 +41,7 @@ class ProcessLock:
     Raises:
         LockHeld: Another block holds the lock.
         NoFileLocks: The system has no file locks.
-        OSError: The file cannot be opened.
+        OSError: The file cannot be opened, or it is a symbolic link.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,8 @@ class ProcessLock:
         import fcntl  # Windows does not have it.
 
         # Python's descriptors are closed in programs that are started.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        # A link in a directory of others could make us write into any file.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -108,6 +108,7 @@ class ShipStatus:
             "lines_acknowledged": counts.acknowledged_lines,
             "bytes_read": counts.read_bytes,
             "bytes_acknowledged": counts.acknowledged_bytes,
+            "nul_bytes_skipped": counts.skipped_bytes,
             "lines_per_second": round(self._rate(), 1),
             "connections": 0 if numbers is None else numbers.connections,
             "reconnects": 0 if numbers is None else numbers.reconnects,
@@ -115,6 +116,10 @@ class ShipStatus:
         }
 
     def _summary(self) -> str:
+        skipped = self._counts.skipped_bytes
+        return self._shipped() + (f"; {skipped:,} NUL bytes skipped" if skipped else "")
+
+    def _shipped(self) -> str:
         counts = self._counts
         if counts.waiting:
             return (

@@ -20,6 +20,7 @@ class Counts:
         read_bytes: Their bytes, with their line ends.
         acknowledged_lines: Lines that are acknowledged.
         acknowledged_bytes: Their bytes, with their line ends.
+        skipped_bytes: NUL bytes at the fronts of files, which were not shipped.
         truncations: How many times a file was truncated while it was read.
         looks: How many times it was looked for new files.
     """
@@ -30,6 +31,7 @@ class Counts:
     read_bytes: int = 0
     acknowledged_lines: int = 0
     acknowledged_bytes: int = 0
+    skipped_bytes: int = 0
     truncations: int = 0
     looks: int = 0
 

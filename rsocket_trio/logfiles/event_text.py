@@ -31,8 +31,12 @@ def check_encoding(name: str) -> str:
     try:
         line_end = "\n".encode(name)
         usual = codecs.lookup(name).name
+        for invalid in ("replace", "backslashreplace"):
+            b"\xff".decode(name, invalid)
     except LookupError:
         raise ValueError(f"there is no encoding of text with the name {name!r}") from None
+    except UnicodeError:  # such as idna
+        raise ValueError(f"{name} is not supported: it cannot read all bytes") from None
     if line_end != b"\n":
         raise ValueError(
             f"{name} is not supported: a line must end with the byte 0x0A, as in UTF-8"

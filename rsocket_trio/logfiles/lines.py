@@ -55,6 +55,13 @@ class LineSplitter:
             raise ValueError("take all lines before you feed more bytes")
         self._rest = data
 
+    def skip(self, size: int) -> None:
+        """Pass over bytes of the file that belong to no line, before a line has begun."""
+        if self._rest or self.incomplete:
+            raise ValueError("a line has begun")
+        self._at += size
+        self._start = self._at
+
     def take(self, at_most: int) -> list[Entry]:
         """Return the next complete lines, ``at_most`` of them."""
         pieces: list[bytes] = self._rest.split(b"\n", at_most)

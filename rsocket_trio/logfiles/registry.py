@@ -165,7 +165,11 @@ class Registry:
         )
         new = self._path.with_name(f"{self._path.name}.new")
         try:
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            # What is there is a part of a write that a crash has ended, or a link to a file that
+            # must not be written.
+            new.unlink(missing_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            descriptor = os.open(new, flags, 0o600)
             with open(descriptor, "w", encoding="ascii") as file:
                 file.write(text + "\n")
                 file.flush()

@@ -61,6 +61,7 @@ class Sender:
         begun = False
         try:
             batch = await trio.to_thread.run_sync(read)
+            self.counts.skipped_bytes += batch.skipped
             if batch.events:
                 self.counts.read(batch)
                 # In the order of the file: the task of the batch before began to run at the latest

@@ -49,6 +49,7 @@ class Batch:
         end: The offset behind the last of them; without events, it means nothing.
         lines: The lines in them.
         size: The bytes that they have in the file.
+        skipped: NUL bytes at the front of the file that were passed over.
         fingerprint: The first bytes of the file when it was read.
         at_end: The end of the file was reached.
     """
@@ -57,6 +58,7 @@ class Batch:
     end: int
     lines: int
     size: int
+    skipped: int
     fingerprint: Fingerprint
     at_end: bool
 
@@ -111,6 +113,8 @@ class Tail:
         rule, limit = self._reading.multiline, self._reading.max_line
         self._writer = self._reading.writer(self._name, self.id)
         self._offset = offset
+        self._at_front = offset == 0
+        self._skipped = 0
         self._splitter = LineSplitter(offset, limit)
         self._multiline = None if rule is None else Multiline(rule, limit, self._writer.text)
 
@@ -170,7 +174,7 @@ class Tail:
                     at_end = True
                     break
                 self._offset += len(data)
-                self._splitter.feed(data)
+                self._splitter.feed(self._without_nul(data) if self._at_front else data)
             lines = self._splitter.take(room)
             room -= len(lines)
             entries += lines if self._multiline is None else self._multiline.feed(lines)
@@ -192,6 +196,19 @@ class Tail:
                 entries.append(last)
         return self._batch(entries)
 
+    def _without_nul(self, data: bytes) -> bytes:
+        """Remove the NUL bytes at the front of the file.
+
+        After ``copytruncate``, a writer that does not append goes on at its old offset, and the
+        file system fills the front with them.
+        """
+        rest = data.lstrip(b"\0")
+        nul = len(data) - len(rest)
+        self._splitter.skip(nul)
+        self._skipped += nul
+        self._at_front = not rest
+        return rest
+
     def _was_truncated(self) -> bool:
         head = head_of(self._descriptor)
         rewritten = not head.startswith(self._head)
@@ -206,11 +223,13 @@ class Tail:
             self.fingerprint = Fingerprint.of(head)
 
     def _batch(self, entries: list[Entry], *, at_end: bool = False) -> Batch:
+        skipped, self._skipped = self._skipped, 0
         return Batch(
             events=self._writer.write(entries),
             end=entries[-1].end if entries else 0,
             lines=sum([entry.lines for entry in entries]),
             size=entries[-1].end - entries[0].start if entries else 0,
+            skipped=skipped,
             fingerprint=self.fingerprint,
             at_end=at_end,
         )

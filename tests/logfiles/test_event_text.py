@@ -91,6 +91,8 @@ def test_encodings(name):
         ("cp037", "0x0A"),
         ("rot13", "no encoding of text"),
         ("nonsense", "no encoding of text"),
+        ("idna", "cannot read all bytes"),
+        ("undefined", "cannot read all bytes"),
     ],
 )
 def test_encodings_that_are_refused(name, reason):

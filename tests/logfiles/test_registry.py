@@ -301,3 +301,25 @@ async def test_the_last_write_is_done_although_cancelled(tmp_path):
         await recorder.finish()
     registry.close()
     assert [each.key.inode for each in positions(tmp_path)] == [1]
+
+
+@pytest.mark.parametrize("suffix", [".new", ".lock"])
+def test_links_beside_a_registry_are_not_followed(tmp_path, suffix):
+    """Else whoever may write into its directory lets us overwrite any of our files."""
+    path, victim = tmp_path / "registry.json", tmp_path / "victim"
+    victim.write_text("mine")
+    path.with_name(path.name + suffix).symlink_to(victim)
+    if suffix == ".new":
+        stored(path, position())
+        assert path.is_file()
+    else:
+        with pytest.raises(RegistryError, match="cannot use the registry"):
+            Registry(path)
+    assert victim.read_text() == "mine"
+
+
+def test_only_the_owner_reads_a_registry_and_its_lock(tmp_path):
+    path = tmp_path / "registry.json"
+    stored(path, position())
+    modes = [each.stat().st_mode & 0o777 for each in tmp_path.iterdir()]
+    assert modes == [0o600, 0o600]

@@ -492,3 +492,26 @@ async def test_identity_and_offset_name_a_line(tmp_path, receiver):
     keys = [event["log"]["file"]["id"] for event in receiver.seen]
     assert keys[0] == keys[1], "the same line, sent again"
     assert len(set(keys)) == 3
+
+
+async def test_a_truncated_file_whose_writer_does_not_append(tmp_path, receiver):
+    """Its front has NUL bytes, more than one read and one line may have: they are no line."""
+    file = tmp_path / "a.log"
+    size = 1_200_000
+    with file.open("wb", buffering=0) as writer:
+        writer.write(b"x" * (size - 1) + b"\n")
+        async with following(tmp_path, receiver, "a.log", max_line=2**20) as shipment:
+            await receiver.until(lambda r: len(r.messages) == 1)
+            os.truncate(file, 0)
+            writer.write(b"1\n\0002\n")
+            await receiver.until(lambda r: r.messages[1:] == ["1", "\0002"])
+            assert shipment.counts.skipped_bytes == size
+    assert [event["log"]["offset"] for event in receiver.events] == [0, size, size + 2]
+    (position,) = positions(tmp_path)
+    assert position.offset == size + 5
+
+
+async def test_a_file_of_nul_bytes(tmp_path, receiver):
+    (tmp_path / "a.log").write_bytes(bytes(3_000_000))
+    done, counts = await ship_once(tmp_path, receiver, "a.log")
+    assert (done, counts.skipped_bytes, receiver.events) == (True, 3_000_000, [])
