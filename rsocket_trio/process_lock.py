@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from . import os_support
+from .private_files import open_private
 
 __all__ = ["LockHeld", "NoFileLocks", "ProcessLock"]
 
@@ -50,8 +51,7 @@ class ProcessLock:
         import fcntl  # Windows does not have it.
 
         # Python's descriptors are closed in programs that are started.
-        # A link in a directory of others could make us write into any file.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        self._descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from ..field_checks import COUNT, FINITE, instance_of, optional, whole
+from ..field_checks import COUNT, FINITE, FLAG, instance_of, optional, whole
 from ..protocol.retry import Retry
 
 __all__ = ["Retention", "SpoolConfig"]
@@ -56,6 +56,9 @@ class SpoolConfig:
             with them. Then a batch of up to three quarters of this can be stored in place of
             deleted ones; a larger one may have to wait until the spool is empty. On a disk of less
             than eight times this size, an eighth of the disk. 8 MiB.
+        group_readers: Members of the directory's group may read the spool. SQLite keeps the locks
+            of readers in its files, so they may write to these, and can stop the writer. False:
+            only the user who writes can use the spool.
         retry: The waits before a transaction is tried again that failed because the disk is full
             or does not work. Its ``attempts`` are ignored: the spool does not give up. From 0.1 s
             to 2 s.
@@ -70,4 +73,5 @@ class SpoolConfig:
     max_read_threads: int = attrs.field(default=4, validator=COUNT)
     checkpoint_size: int = attrs.field(default=16 * 2**20, validator=COUNT)
     reserve_size: int = attrs.field(default=8 * 2**20, validator=COUNT)
+    group_readers: bool = attrs.field(default=False, validator=FLAG)
     retry: Retry = attrs.field(factory=lambda: Retry(max_delay=2.0), validator=instance_of(Retry))

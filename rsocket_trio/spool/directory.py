@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from ..private_files import NotOurs, check_ours, make_directory
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .errors import NotASpool, SpoolError, SpoolLocked
 
@@ -14,6 +15,14 @@ __all__ = ["WriterLock", "database_of", "prepare", "reserve_of", "sync_directory
 DATABASE: Final = "spool.sqlite3"
 LOCK: Final = "spool.lock"
 RESERVE: Final = "spool.reserve"
+FILES: Final = (
+    DATABASE,
+    f"{DATABASE}-wal",
+    f"{DATABASE}-shm",
+    f"{DATABASE}-journal",
+    LOCK,
+    RESERVE,
+)
 HARMLESS: Final = frozenset({LOCK, RESERVE, f"{DATABASE}-journal", "lost+found"})
 """Names that a new spool may find in its directory. A crash may have left the lock file, or what
 SQLite needs while it makes a database. The reserve is left if only the database was deleted. A file
@@ -30,22 +39,28 @@ def reserve_of(directory: Path) -> Path:
     return directory / RESERVE
 
 
-def prepare(directory: Path, *, locked: bool) -> None:
-    """Make the directory if there is none, and check that it is a spool or empty.
+def prepare(directory: Path, *, locked: bool, group: bool = False) -> None:
+    """Make the directory if there is none, and check that it is a spool of ours or empty.
 
     Args:
         directory: The directory of the spool.
+        group: Its group may read.
         locked: We hold its lock. Otherwise another process may be about to make the database.
 
     Raises:
         NotASpool: It has other files, or it is a file.
+        SpoolError: It belongs to another user, or has links.
         OSError: It cannot be made or read.
     """
     if not directory.is_dir():
         if directory.exists():
             raise NotASpool(f"{directory} is a file: a spool needs a directory")
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory, group=group)
         sync_directory(directory.parent)
+    try:
+        check_ours(directory, FILES)
+    except NotOurs as error:
+        raise SpoolError(str(error)) from None
     if not database_of(directory).exists():
         names = sorted(set(os.listdir(directory)) - HARMLESS)
         strangers = [name for name in names if locked or not name.startswith(DATABASE)]

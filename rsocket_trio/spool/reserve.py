@@ -9,6 +9,7 @@ from typing import Final
 
 from .. import os_support
 from ..log_policy import logger
+from ..private_files import open_private
 from .directory import reserve_of
 
 __all__ = ["NO_ROOM", "Reserve"]
@@ -66,7 +67,7 @@ class Reserve:
         """Hold at most so many bytes. The others are free on return."""
         self.size = min(self.size, size)
         try:
-            descriptor = os.open(self._path, os.O_WRONLY)
+            descriptor = open_private(self._path, os.O_WRONLY)
         except FileNotFoundError:
             self.size = 0
             return
@@ -99,7 +100,7 @@ class Reserve:
 def _held_by(path: Path) -> int:
     """Return the bytes that the file holds: 0 if it has holes, e.g. because it was copied."""
     try:
-        status = os.stat(path)
+        status = os.lstat(path)
     except OSError:
         return 0
     return status.st_size if status.st_blocks * 512 >= status.st_size else 0
@@ -111,7 +112,7 @@ def _allocate(path: Path, size: int) -> None:
     Raises:
         OSError: There is no such space, or the file cannot be written.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
     try:
         if os_support.ALLOCATION:
             try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from ..private_files import close_database
 from .directory import DATABASE, database_of, sync_directory
 from .errors import NotASpool, SpoolFailed, SpoolTooNew
 
@@ -63,15 +64,24 @@ MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {}
 """By version: what makes the tables of this version those of the next one."""
 
 
-def connect_writer(directory: Path, checkpoint_size: int) -> sqlite3.Connection:
+def connect_writer(
+    directory: Path, checkpoint_size: int, *, group: bool = False
+) -> sqlite3.Connection:
     """Open the database for writing, and make it if there is none.
+
+    Args:
+        directory: The directory of the spool.
+        checkpoint_size: See `SpoolConfig`.
+        group: Its group may read.
 
     Raises:
         NotASpool: There is another database, or a file that is none.
         SpoolTooNew: See there.
         SpoolFailed: The database cannot be opened.
+        OSError: The file cannot be made.
     """
     path = database_of(directory)
+    close_database(path, group=group)
     try:
         connection = sqlite3.connect(
             path, timeout=WAIT, isolation_level=None, check_same_thread=False

@@ -95,10 +95,10 @@ class Writer:
         # The room that could be made on the disk was not enough for batches.
         self._in_vain = False
         self.transactions = 0
-        prepare(directory, locked=False)
+        prepare(directory, locked=False, group=config.group_readers)
         self._lock = WriterLock(directory)
         try:
-            prepare(directory, locked=True)
+            prepare(directory, locked=True, group=config.group_readers)
             self._room = Room(directory, config)
             self._connection = self._connect(directory)
             try:
@@ -126,15 +126,15 @@ class Writer:
             NotASpool, SpoolTooNew: See `connect_writer`.
             SpoolFailed: The database cannot be opened.
         """
-        size = self._config.checkpoint_size
+        size, group = self._config.checkpoint_size, self._config.group_readers
         try:
-            return connect_writer(directory, size)
+            return connect_writer(directory, size, group=group)
         except SpoolFailed as error:
             if not lacks_room(error.__cause__):
                 raise
         self._room.give_up()
         try:
-            return connect_writer(directory, size)
+            return connect_writer(directory, size, group=group)
         except SpoolFailed as error:
             if not lacks_room(error.__cause__):
                 raise

@@ -22,7 +22,7 @@ LAYERS = [
     ["frames", "metadata"],
     ["protocol"],
     ["log_text", "sizes"],
-    ["log_policy", "os_support", "one_waiter", "entrance", "stopping"],
+    ["log_policy", "os_support", "private_files", "one_waiter", "entrance", "stopping"],
     ["process_lock"],
     ["sockets"],
     ["transports"],

@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from ....private_files import NotOurs, check_ours, close_database, make_directory
 from ....process_lock import LockHeld, NoFileLocks, ProcessLock
 from .store import Commit, StagedAttempt, join_payloads, split_payloads
 
@@ -18,6 +19,7 @@ __all__ = ["SinkDirectoryError", "SqliteStore"]
 
 DATABASE: Final = "sink.sqlite3"
 LOCK: Final = "sink.lock"
+FILES: Final = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", LOCK)
 HARMLESS: Final = frozenset({LOCK, f"{DATABASE}-journal", "lost+found"})
 """Names that a new directory may have: a crash may have left them, or the file system."""
 
@@ -74,13 +76,18 @@ class SqliteStore:
     """Keeps attempts and commits in a directory that one process uses at a time.
 
     Raises:
-        SinkDirectoryError: The directory is in use, or it is not the directory of a sink.
+        SinkDirectoryError: The directory is in use, it is not the directory of a sink, it belongs
+            to another user, or it has links.
         OSError: It cannot be made or read.
     """
 
     def __init__(self, directory: Path) -> None:
         self.blocking = True
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
+        try:
+            check_ours(directory, FILES)
+        except NotOurs as error:
+            raise SinkDirectoryError(str(error)) from None
         try:
             self._lock = ProcessLock(directory / LOCK)
         except LockHeld as held:
@@ -215,6 +222,7 @@ def _open(directory: Path) -> sqlite3.Connection:
                 f"{directory} is not the directory of a sink: it has other files "
                 f"({strangers[0]}, ...); give an empty directory or a new one"
             )
+    close_database(path)
     try:
         database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
