@@ -10,7 +10,7 @@ from ..private_files import NotOurs, check_ours, make_directory
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .errors import NotASpool, SpoolError, SpoolLocked
 
-__all__ = ["WriterLock", "database_of", "prepare", "reserve_of", "sync_directory"]
+__all__ = ["WriterLock", "database_of", "files_in_use", "prepare", "reserve_of", "sync_directory"]
 
 DATABASE: Final = "spool.sqlite3"
 LOCK: Final = "spool.lock"
@@ -32,6 +32,11 @@ system of its own has ``lost+found``."""
 def database_of(directory: Path) -> Path:
     """Return the path of the database in the directory of a spool."""
     return directory / DATABASE
+
+
+def files_in_use(directory: Path) -> list[Path]:
+    """Return the paths of the files that a writer needs as they are, as long as it is open."""
+    return [directory / name for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK)]
 
 
 def reserve_of(directory: Path) -> Path:

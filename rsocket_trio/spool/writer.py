@@ -14,7 +14,7 @@ import attrs
 from .ages import Ages
 from .batch import Batch
 from .config import SpoolConfig
-from .directory import WriterLock, database_of, prepare
+from .directory import WriterLock, database_of, files_in_use, prepare
 from .errors import SpoolFailed
 from .extent import Extent, read_extent, read_identity
 from .room import Room, empty_log, lacks_room
@@ -107,7 +107,7 @@ class Writer:
                 self._ages = Ages(self.extent.head)
                 found = self._connection.execute('SELECT consumer, "offset" FROM positions')
                 self.positions: dict[str, int] = dict(found.fetchall())
-                self._place = _place(self._path)
+                self._places = {path: _place(path) for path in files_in_use(directory)}
                 self._room.settle(self._connection)
             except DATABASE_ERRORS as error:
                 self._connection.close()
@@ -162,7 +162,7 @@ class Writer:
 
         Raises:
             sqlite3.Error: Nothing is stored; `may_pass` says whether to try again.
-            SpoolFailed: The database is not where it was; what is stored may be lost.
+            SpoolFailed: A file is not where it was; what is stored may be lost.
         """
         if self._in_doubt:
             self._look_again()
@@ -238,7 +238,7 @@ class Writer:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             raise
-        self._check_place()
+        self._check_places()
         self.transactions += 1
         self.extent = extent
         return Outcome(extent=extent, firsts=firsts, more=more)
@@ -267,14 +267,18 @@ class Writer:
             values = (consumer, offset, at)
             self._connection.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", values)
 
-    def _check_place(self) -> None:
-        """Check that the database was not moved or deleted while it was open."""
-        try:
-            place = _place(self._path)
-        except FileNotFoundError:
-            place = None
-        if place != self._place:
-            raise SpoolFailed(f"{self._path} was moved, replaced or deleted while it was open")
+    def _check_places(self) -> None:
+        """Check that no file was moved or deleted while it was open.
+
+        What is written to such a log is lost after a crash, and another process may take the lock.
+        """
+        for path, opened in self._places.items():
+            try:
+                place = _place(path)
+            except FileNotFoundError:
+                place = None
+            if place != opened:
+                raise SpoolFailed(f"{path} was moved, replaced or deleted while it was open")
 
     def _look_again(self) -> None:
         """Read the extent after a failure."""
@@ -306,7 +310,7 @@ class Writer:
 
 
 def _place(path: Path) -> tuple[int, int]:
-    status = os.stat(path)
+    status = os.lstat(path)
     return status.st_dev, status.st_ino
 
 

@@ -260,16 +260,24 @@ async def test_a_rollback_that_fails(directory):
         assert [events(batch)[0] for batch in await collect(spool.read(0))] == [b"one 0", b"two 0"]
 
 
-@pytest.mark.parametrize("what", ["deleted", "replaced"])
-async def test_a_database_that_is_moved_away(directory, what, caplog):
-    """Batches that would go nowhere are not acknowledged."""
+@pytest.mark.parametrize("what", ["deleted", "replaced", "linked"])
+@pytest.mark.parametrize(
+    "name", ["spool.sqlite3", "spool.sqlite3-wal", "spool.sqlite3-shm", "spool.lock"]
+)
+async def test_a_file_that_is_moved_away(directory, name, what, caplog):
+    """Batches that would go nowhere, or that a crash would lose, are not acknowledged."""
     async with open_spool(directory) as spool:
         await spool.append(lines(1))
-        (directory / "spool.sqlite3").rename(directory / "old.sqlite3")
+        (directory / name).rename(directory / "old")
         if what == "replaced":
-            (directory / "spool.sqlite3").touch()
-        with pytest.raises(SpoolFailed, match="was moved, replaced or deleted while it was open"):
+            (directory / name).touch()
+        elif what == "linked":
+            (directory / name).symlink_to(directory / "old")
+        text = f"{name} was moved, replaced or deleted while it was open"
+        with pytest.raises(SpoolFailed, match=text):
             await spool.append(lines(1))
+        with pytest.raises(SpoolFailed, match=text):
+            await spool.commit("me", 1)
     assert "cannot be written any more" in caplog.text
 
 
