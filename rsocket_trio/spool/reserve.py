@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from .. import os_support
@@ -16,6 +18,9 @@ __all__ = ["NO_ROOM", "Reserve"]
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The disk is full, the quota of the user is used up, or files cannot become larger."""
+
+_RETRY: Final = 10.0
+"""Seconds until a file that could not be written is tried again: a lack of descriptors passes."""
 
 _BLOCK: Final = 2**20
 
@@ -33,17 +38,18 @@ class Reserve:
         self._directory = directory
         self._path = reserve_of(directory)
         self._usable = True
+        self._not_before = -inf
         self.size = _held_by(self._path)
 
     def holds(self, size: int) -> bool:
-        """Return whether it holds so many bytes, or cannot hold any."""
-        return self.size >= size or not self._usable
+        """Return whether it holds so many bytes, or cannot hold any for now."""
+        return self.size >= size or monotonic() < self._not_before
 
     def take(self, size: int) -> bool:
         """Hold at least so many bytes. Return whether the disk has them.
 
-        If the file cannot be made for another reason, this logs a warning once, and the spool goes
-        on without a reserve.
+        If the file cannot be written for another reason, this logs a warning, and the spool goes on
+        without a reserve. It is tried again from time to time.
         """
         if self.holds(size):
             return True
@@ -58,9 +64,14 @@ class Reserve:
             self.cut(self.size)  # A failed attempt may leave a part of the space.
             if error.errno in NO_ROOM:
                 return False
-            self._give_up_for_good(error)
+            self._give_up(error)
             return True
         self.size = size
+        if not self._usable:
+            self._usable = True
+            logger.info(
+                "the spool has a reserve of disk space again: %s can be written", self._path
+            )
         return True
 
     def cut(self, size: int) -> None:
@@ -72,7 +83,7 @@ class Reserve:
             self.size = 0
             return
         except OSError as error:
-            self._give_up_for_good(error)
+            self._give_up(error)
             return
         try:
             if os.fstat(descriptor).st_size > self.size:
@@ -80,12 +91,13 @@ class Reserve:
                 # Some file systems free the space of a file with their next transaction.
                 os.fsync(descriptor)
         except OSError as error:
-            self._give_up_for_good(error)
+            self._give_up(error)
         finally:
             os.close(descriptor)
 
-    def _give_up_for_good(self, error: OSError) -> None:
+    def _give_up(self, error: OSError) -> None:
         self.size = 0
+        self._not_before = monotonic() + _RETRY
         if self._usable:
             self._usable = False
             logger.warning(

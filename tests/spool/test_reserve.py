@@ -121,6 +121,33 @@ async def test_a_file_that_cannot_be_written(directory, caplog):
     assert "Is a directory" in caplog.text
 
 
+async def test_a_moment_without_descriptors(directory, monkeypatch, caplog):
+    """The reserve is given up for this time only, and each change is told once."""
+    caplog.set_level("INFO")
+    clock = [1000.0]
+    monkeypatch.setattr(reserve_module, "monotonic", lambda: clock[0])
+    async with open_spool(directory, config=QUICK) as spool:
+        size = (directory / "spool.reserve").stat().st_size
+
+        def refuse(*_args):
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(reserve_module, "open_private", refuse)
+            writer_of(spool)._room.give_up()
+            for _ in range(3):
+                await spool.append(sized(1000))
+                clock[0] += 11
+            assert writer_of(spool)._room._reserve.size == 0
+            assert not writer_of(spool).short
+        await spool.append(sized(1000))
+        assert writer_of(spool)._room._reserve.size >= size
+        assert (directory / "spool.reserve").stat().st_size >= size
+        await spool.append(sized(1000))
+    assert caplog.text.count("goes on without a reserve of disk space") == 1
+    assert caplog.text.count("has a reserve of disk space again") == 1
+
+
 async def test_its_size(directory):
     """It is as large as the setting says, grows with the log, and is small again at the end."""
     path = directory / "spool.reserve"
