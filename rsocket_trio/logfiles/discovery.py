@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import Final
 
 import attrs
@@ -38,6 +39,12 @@ class Source:
         text = os.path.abspath(argument)
         return cls(text, glob.has_magic(argument) and not os.path.lexists(text))
 
+    def names(self, path: str) -> bool:
+        """Return whether a file at a path would be found by this source."""
+        if not self.is_pattern:
+            return path == self.text
+        return _matches(path.split(os.sep), self.text.split(os.sep))
+
 
 @attrs.frozen(kw_only=True)
 class Found:
@@ -64,6 +71,15 @@ class Problem:
 
     path: str
     reason: str
+
+
+def _matches(parts: list[str], patterns: list[str]) -> bool:
+    """Return whether the parts of a path match those of a pattern; ``**`` is any number of them."""
+    if not patterns:
+        return not parts
+    if patterns[0] == "**":
+        return any(_matches(parts[skipped:], patterns[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
 
 
 def scan(sources: Iterable[Source]) -> tuple[list[Found], list[Problem]]:
@@ -126,7 +142,7 @@ def find_moved(positions: Iterable[Position]) -> list[tuple[Position, Found]]:
     moved: list[tuple[Position, Found]] = []
     for position in positions:
         paths: list[str] = []
-        for directory in _directories_of(position.path):
+        for directory in _directories_of(position.path, position.real):
             if directory not in directories:
                 directories[directory] = _paths_by_inode(directory)
             paths += directories[directory].get(position.key.inode, ())
@@ -144,7 +160,7 @@ def path_now(found: Found) -> str | None:
     It may have been renamed meanwhile, and another file may have its path.
     """
     paths = [found.path]
-    for directory in _directories_of(found.path):
+    for directory in _directories_of(found.path, os.path.realpath(found.path)):
         paths += _paths_by_inode(directory).get(found.key.inode, ())
     for path in paths:
         try:
@@ -156,10 +172,13 @@ def path_now(found: Found) -> str | None:
     return None
 
 
-def _directories_of(path: str) -> list[str]:
-    """Return where a file may be after it was renamed: also next to the target of a link."""
-    here, target = os.path.dirname(path), os.path.dirname(os.path.realpath(path))
-    return list(dict.fromkeys((here, target)))
+def _directories_of(path: str, real: str) -> list[str]:
+    """Return where a file may be after it was renamed: also next to the target of a link.
+
+    That is the target now, and the one when the file was opened.
+    """
+    paths = (path, os.path.realpath(path), real)
+    return list(dict.fromkeys(map(os.path.dirname, paths)))
 
 
 def _paths_by_inode(directory: str) -> dict[int, list[str]]:

@@ -185,6 +185,7 @@ class FileTask:
         self._recorder.put(
             Position(
                 path=self._path_now,
+                real=self._tail.real,
                 source=self._source,
                 key=self._tail.key,
                 id=self._id,

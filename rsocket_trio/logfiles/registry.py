@@ -55,6 +55,7 @@ class Position:
 
     Attributes:
         path: Where the file was when it was opened.
+        real: The same without links: a link may lead somewhere else when the file is looked for.
         source: The path or pattern that it was found by.
         key: Its device and inode.
         id: The identity of its content: another one after each truncation. See `new_id`.
@@ -65,6 +66,7 @@ class Position:
     """
 
     path: str
+    real: str
     source: str
     key: FileKey
     id: str
@@ -185,6 +187,7 @@ class Registry:
 def _row(position: Position) -> dict[str, Any]:
     return {
         "path": position.path,
+        "real": position.real,
         "source": position.source,
         "device": position.key.device,
         "inode": position.key.inode,
@@ -238,20 +241,22 @@ def _damaged(path: Path, reason: str) -> RegistryError:
 
 def _position(row: dict[str, Any]) -> Position:
     numbers = [row["device"], row["inode"], row["head_size"], row["offset"]]
-    # Registries of the first days have no identities.
+    # Registries of the first days have no identities, and no real paths.
     identity = row.get("id", "") or new_id()
-    texts = [row["path"], row["source"], row["head_sha256"], identity]
+    real = row.get("real", row["path"])
+    texts = [row["path"], real, row["source"], row["head_sha256"], identity]
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError("a number is not a whole number")
     if not all(type(text) is str for text in texts):
         raise ValueError("a text is missing")
-    if "\0" in row["path"]:
+    if "\0" in row["path"] + real:
         raise ValueError("a path contains a NUL")
     updated = float(row["updated"])
     if not isfinite(updated):
         raise ValueError("a time is not a number")
     return Position(
         path=row["path"],
+        real=real,
         source=row["source"],
         key=FileKey(row["device"], row["inode"]),
         id=identity,

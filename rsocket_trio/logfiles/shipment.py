@@ -183,12 +183,18 @@ class Shipment:
         for position in absent:
             if position.key not in there and position.updated < now() - KEPT:
                 self._registry.forget(position.key)
-        ours = {source.text for source in self._sources}
         return [
             (position.path, file)
             for position, file in moved
-            if position.source in ours and self._is_wanted(file, position.offset)
+            if self._is_ours(position) and self._is_wanted(file, position.offset)
         ]
+
+    def _is_ours(self, position: Position) -> bool:
+        """Return whether a file was found by one of our sources, or would have been."""
+        return any(
+            source.text == position.source or source.names(position.path)
+            for source in self._sources
+        )
 
     def _is_wanted(self, moved: Found, offset: int) -> bool:
         if moved.size > offset or self._following is None:
@@ -216,6 +222,7 @@ class Shipment:
                 positions.append(
                     Position(
                         path=each.path,
+                        real=tail.real,
                         source=each.source.text,
                         key=tail.key,
                         id=tail.id,

@@ -77,6 +77,7 @@ class Tail:
 
     Attributes:
         key: The identity of the file.
+        real: Its path without links.
         first: The offset where reading begins.
         is_known: Whether its content was known when it was opened.
         id: The identity of its content; another one after each truncation.
@@ -95,6 +96,7 @@ class Tail:
         # Without O_NONBLOCK, the open of a named pipe waits for a writer.
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
+            self.real = os.path.realpath(path)
             facts = os.fstat(self._descriptor)
             head = head_of(self._descriptor)
             self.key = FileKey.of(facts)

@@ -15,6 +15,7 @@ from tests.logfiles.shipping import FOLLOWING, Receiver, reading, shipment_of
 
 POSITION = Position(
     path="/a",
+    real="/a",
     source="/a",
     key=FileKey(1, 2),
     id="1",

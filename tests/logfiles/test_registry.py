@@ -34,6 +34,7 @@ from tests.programs import environment
 def position(inode=1, offset=10, head=b"0123456789", **more):
     return Position(
         path=f"/var/log/{inode}",
+        real=f"/data/log/{inode}",
         source="/var/log/*",
         key=FileKey(5, inode),
         id=f"{inode:x}",
@@ -66,6 +67,7 @@ def test_a_path_that_is_not_text(tmp_path):
     path = tmp_path / "registry.json"
     odd = Position(
         path="/tmp/\udcff\n",
+        real="/\udcff",
         source="/tmp/\udcff*",
         key=FileKey(1, 2),
         id="1",
@@ -128,6 +130,7 @@ def test_a_damaged_registry(tmp_path, content, reason):
         ("inode", 1.5),
         ("path", 7),
         ("path", "/var/log/a\0"),
+        ("real", "/var/log/a\0"),
         ("updated", "nan"),
         ("updated", float("inf")),
     ],
@@ -226,6 +229,7 @@ async def test_old_positions_of_lost_files_are_forgotten(tmp_path):
         registry.put(
             Position(
                 path=each.path,
+                real=each.real,
                 source=each.source,
                 key=each.key,
                 id=each.id,

@@ -515,3 +515,44 @@ async def test_a_file_of_nul_bytes(tmp_path, receiver):
     (tmp_path / "a.log").write_bytes(bytes(3_000_000))
     done, counts = await ship_once(tmp_path, receiver, "a.log")
     assert (done, counts.skipped_bytes, receiver.events) == (True, 3_000_000, [])
+
+
+async def test_a_link_that_is_switched_between_two_runs(tmp_path, receiver):
+    """The rest of the old file is in the directory where the link led before."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    link = tmp_path / "current"
+    link.symlink_to(tmp_path / "one")
+    append(tmp_path / "one" / "a.log", "1")
+    await ship_once(tmp_path, receiver, "current/a.log")
+    append(tmp_path / "one" / "a.log", "2")
+    append(tmp_path / "two" / "a.log", "3")
+    link.unlink()
+    link.symlink_to(tmp_path / "two")
+    await ship_once(tmp_path, receiver, "current/a.log")
+    assert receiver.messages == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("*.log", ["1", "2", "3"]),
+        ("**/*.log", ["1", "2", "3"]),
+        ("b*", ["1", "other"]),
+        ("*/a.log", ["1", "deep"]),
+    ],
+)
+async def test_a_pattern_instead_of_a_path(tmp_path, receiver, source, expected):
+    """It finds the rest of a renamed file, if it would have found the file at its old path."""
+    append(tmp_path / "a.log", "1")
+    await ship_once(tmp_path, receiver, "a.log")
+    append(tmp_path / "a.log", "2")
+    (tmp_path / "a.log").rename(tmp_path / "a.old")
+    if source.endswith("*.log"):
+        append(tmp_path / "a.log", "3")
+    append(tmp_path / "b", "other")
+    (tmp_path / "deep").mkdir()
+    if source.startswith("*/"):
+        append(tmp_path / "deep" / "a.log", "deep")
+    await ship_once(tmp_path, receiver, source)
+    assert receiver.messages == expected
