@@ -47,7 +47,7 @@ class PairWriter(EventWriter):
                     ("line", _bytes(self.text(entry.data), "replace")),
                 ]
             )
-            for entry in entries
+            for entry in self.without_mark(entries)
         ]
 
 

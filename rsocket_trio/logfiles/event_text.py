@@ -80,6 +80,13 @@ class EventWriter:
         """Return the text of a line."""
         return data.decode(self._encoding, self._invalid)
 
+    @staticmethod
+    def without_mark(entries: list[Entry]) -> list[Entry]:
+        """Remove the byte order mark that some programs write at the beginning of a file."""
+        if entries and entries[0].start == 0 and entries[0].data.startswith(_BOM):
+            return [entries[0]._replace(data=entries[0].data.removeprefix(_BOM)), *entries[1:]]
+        return entries
+
     def write(self, entries: list[Entry]) -> list[bytes]:
         """Return the JSON text of each entry. ``@timestamp`` is the time now."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -89,17 +96,10 @@ class EventWriter:
             f"{head}{start}{'' if lines == 1 and not cut else _flags(cut, lines)}"
             # Encodings such as UTF-7 can contain half a surrogate pair, which UTF-8 cannot.
             f'}},"message":{_quoted(text(data))}}}'.encode("utf-8", "replace")
-            for start, _, data, cut, lines in _without_mark(entries)
+            for start, _, data, cut, lines in self.without_mark(entries)
         ]
 
 
 def _flags(cut: bool, lines: int) -> str:
     flags = [name for name, on in (("multiline", lines > 1), ("truncated", cut)) if on]
     return f',"flags":{json.dumps(flags)}'
-
-
-def _without_mark(entries: list[Entry]) -> list[Entry]:
-    """Remove the byte order mark that some programs write at the beginning of a file."""
-    if entries and entries[0].start == 0 and entries[0].data.startswith(_BOM):
-        return [entries[0]._replace(data=entries[0].data.removeprefix(_BOM)), *entries[1:]]
-    return entries

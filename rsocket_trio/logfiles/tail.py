@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from typing import Final
@@ -73,7 +74,8 @@ class Tail:
         known: Returns what is remembered of a file with this key, these first bytes and this size.
 
     Raises:
-        OSError: The file cannot be opened, or it is no regular file.
+        OSError: The file cannot be opened, or it has bytes but no size: its end would look like a
+            truncation again and again.
 
     Attributes:
         key: The identity of the file.
@@ -97,8 +99,9 @@ class Tail:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             self.real = os.path.realpath(path)
-            facts = os.fstat(self._descriptor)
             head = head_of(self._descriptor)
+            facts = os.fstat(self._descriptor)
+            _check_size(path, head, facts.st_size)
             self.key = FileKey.of(facts)
             position = known(self.key, head, facts.st_size)
         except BaseException:  # closed before the error goes on
@@ -235,3 +238,8 @@ class Tail:
             fingerprint=self.fingerprint,
             at_end=at_end,
         )
+
+
+def _check_size(path: str, head: bytes, size: int) -> None:
+    if head and not size:
+        raise OSError(errno.EINVAL, "it has bytes, but no size, as the files of /proc", path)

@@ -118,8 +118,8 @@ def test_no_registry(cli: Cli, server: Server, tmp_path: Path) -> None:
 
 
 def test_version_1(cli: Cli, server: Server, tmp_path: Path) -> None:
-    """The keys are those of logstash-forwarder."""
-    (tmp_path / "a.log").write_text("1\n\xe9\n")
+    """The keys are those of logstash-forwarder. A byte order mark is no part of a line."""
+    (tmp_path / "a.log").write_bytes("\ufeff1\n\xe9\n".encode())
     options = ("--lumberjack-version", "1", "--field", "env=test", "--host", "web1")
     assert cli(*SHIP, "a.log", "--to", server.uri, "--no-registry", *options).returncode == 0
     path = str(tmp_path / "a.log")
@@ -128,7 +128,7 @@ def test_version_1(cli: Cli, server: Server, tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{16}", identity)
     assert events == [
         {"env": "test", "file": path, "host": "web1", "offset": "0", "line": "1"},
-        {"env": "test", "file": path, "host": "web1", "offset": "2", "line": "\xe9"},
+        {"env": "test", "file": path, "host": "web1", "offset": "5", "line": "\xe9"},
     ]
 
 

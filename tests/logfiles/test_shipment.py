@@ -556,3 +556,12 @@ async def test_a_pattern_instead_of_a_path(tmp_path, receiver, source, expected)
         append(tmp_path / "deep" / "a.log", "deep")
     await ship_once(tmp_path, receiver, source)
     assert receiver.messages == expected
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/version"), reason="this system has no /proc")
+async def test_a_file_without_a_size(tmp_path, receiver):
+    """It has no end that one can see, so it is refused before anything is sent."""
+    append(tmp_path / "a.log", "1")
+    with pytest.raises(FilesMissing, match="/proc/version: it has bytes, but no size"):
+        await ship_once(tmp_path, receiver, "a.log", "/proc/version")
+    assert receiver.seen == []
