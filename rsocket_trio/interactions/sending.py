@@ -13,7 +13,7 @@ from ..errors import ApplicationError
 from ..frames.header import HEADER, NEXT, FrameType
 from ..payload import Payload
 from ..reactive_streams.interfaces import Publisher
-from ..reactive_streams.iterating import close_iterator, counted, iterator_over
+from ..reactive_streams.iterating import NOTHING_TO_COUNT, close_iterator, counted, iterator_over
 from ..streamed import AnyPayload
 
 if TYPE_CHECKING:
@@ -236,6 +236,8 @@ def _behind_it_counted(
     iterator: AsyncIterator[AnyPayload], operation: Producer
 ) -> AbstractContextManager[None]:
     """Count the elements that a publisher has made ahead, while the item before them waits."""
+    if type(iterator) is AsyncGeneratorType:
+        return NOTHING_TO_COUNT  # saves the questions below; most handlers are generators
     counter = operation.outbound.counter_of(operation.stream_id)
     inner: Callable[[ElementCounter | None], AbstractContextManager[None]] | None = getattr(
         iterator, "counted", None

@@ -7,8 +7,8 @@ takes them from it. The demand is a window (``prefetch``) that moves with the re
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Generic, TypeVar, cast, final
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from typing import Any, Final, Generic, TypeVar, cast, final
 
 import attrs
 import trio
@@ -21,6 +21,7 @@ from .interfaces import Publisher
 from .unread import ElementCounter
 
 __all__ = [
+    "NOTHING_TO_COUNT",
     "ElementStatistics",
     "ElementStream",
     "IterablePublisher",
@@ -278,19 +279,26 @@ def iterator_over(source: AsyncIterable[T] | Publisher[T]) -> AsyncIterator[T]:
     return iterate(source)
 
 
-@contextmanager
-def counted(iterator: object, counter: ElementCounter | None) -> Iterator[None]:
+NOTHING_TO_COUNT: Final = nullcontext()
+"""`counted` for an iterator that has no elements but the one that it has given."""
+
+
+def counted(iterator: object, counter: ElementCounter | None) -> AbstractContextManager[None]:
     """Have elements of a publisher counted that are here, or arrive, for the time of the block.
 
     For whoever passes them on, and has to wait before the next one. Other iterators have none here.
 
     Raises:
-        Exception: There is too much, says the counter.
+        Exception: When the block is entered: there is too much, says the counter.
     """
     if counter is None or not isinstance(iterator, ElementStream):
-        yield
-        return
-    inbox = iterator._inbox  # noqa: SLF001 - of this module
+        return NOTHING_TO_COUNT
+    return _counted(iterator, counter)
+
+
+@contextmanager
+def _counted(stream: ElementStream[Any], counter: ElementCounter) -> Iterator[None]:
+    inbox = stream._inbox  # noqa: SLF001 - of this module
     failure = inbox.count_with(counter)
     if failure is not None:
         raise failure
