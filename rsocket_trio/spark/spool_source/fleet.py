@@ -282,8 +282,7 @@ class Fleet:
         held = self._held()
         missing = start.keys() - held.keys()
         end = dict(start)
-        fails = self._settings.fail_on_data_loss
-        if self._are_gone(missing) and (fails or self._all_connected()):
+        if self._are_gone(missing):
             self._lost(self._gone_text(missing))
             end = {each: end[each] for each in end if each not in missing}
         places: dict[str, int] = {}
@@ -364,9 +363,12 @@ class Fleet:
     def _are_gone(self, missing: Iterable[str]) -> bool:
         """Return whether one of these spools is gone for sure.
 
-        A collector that does not answer now may have one of them, and not more.
+        A collector that does not answer now may have one of them, and not more. To go on without
+        events skips all these spools, so each collector must have answered before.
         """
         unreached = sum(member.client is None for member in self._members)
+        if unreached and not self._settings.fail_on_data_loss:
+            return False
         return len(set(missing)) > unreached
 
     def _gone_text(self, missing: Iterable[str]) -> str:

@@ -1,0 +1,38 @@
+"""Collectors that are only away, beside one that lost its disk: no event of theirs is skipped."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from rsocket_trio.spark.spool_source.fleet import Fleet
+from rsocket_trio.spark.spool_source.settings import SourceSettings
+from rsocket_trio.spark.spool_source.source_errors import CollectorsUnreachable
+from tests.collector.running import running
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+async def test_a_batch_waits_for_a_collector_that_is_away(tmp_path, nursery, gone):
+    """With failOnDataLoss=false a batch is planned without events only if all have answered."""
+    async with running(tmp_path / "one") as one, running(tmp_path / "other") as other:
+        spools = [one.spool.spool_id, other.spool.spool_id][:gone]
+        away = one.uris[0]
+    async with running(tmp_path / "new disk") as new:
+        settings = SourceSettings(
+            collectors=(away, new.uris[0]), collector_timeout=0.2, fail_on_data_loss=False
+        )
+        fleet = await nursery.start(Fleet(settings.collectors, settings).serve)
+        with pytest.raises(CollectorsUnreachable, match="start that collector again"):
+            await fleet.locate(spools)
+
+
+async def test_a_batch_goes_on_without_a_spool_that_nobody_has(tmp_path, nursery):
+    """All collectors answer, and none has it: with failOnDataLoss=false it is given up."""
+    async with running(tmp_path / "one") as one, running(tmp_path / "two") as two:
+        settings = SourceSettings(
+            collectors=(one.uris[0], two.uris[0]), collector_timeout=0.5, fail_on_data_loss=False
+        )
+        fleet = await nursery.start(Fleet(settings.collectors, settings).serve)
+        found = await fleet.locate([one.spool.spool_id, "nobody's"])
+        assert found == {one.spool.spool_id: one.uris[0]}
