@@ -12,7 +12,7 @@ from rsocket_trio.escapes import escaped
 
 from .exits import DONE, LOCAL_IO, PEER_ERROR, Failure
 from .output import json_line
-from .standard_streams import print_bytes
+from .standard_streams import LONGEST_LINE, line_too_long, print_bytes
 from .wire_formats import Cut, Dump, wire_format
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def _stdin_lines() -> Iterator[str]:
     if sys.stdin is None:
         raise Failure("standard input is closed", LOCAL_IO)
     try:
-        for line in sys.stdin.buffer:
+        while line := sys.stdin.buffer.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise line_too_long()
             if line.strip():
                 # Latin-1 decodes any byte; `_frames` reports those that are not digits.
                 yield line.decode("latin-1")

@@ -9,10 +9,23 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Final
 
 from .exits import LOCAL_IO, Failure
 
-__all__ = ["discard_output", "flush_output", "occupy_closed", "print_bytes", "print_error_bytes"]
+__all__ = [
+    "LONGEST_LINE",
+    "discard_output",
+    "flush_output",
+    "line_too_long",
+    "occupy_closed",
+    "print_bytes",
+    "print_error_bytes",
+]
+
+LONGEST_LINE: Final = 64 * 2**20
+"""The most bytes of a line of input. It has room for the digits of the longest frame. Without it a
+file that has no lines, such as ``/dev/zero``, would fill the memory."""
 
 
 def occupy_closed() -> None:
@@ -28,6 +41,13 @@ def occupy_closed() -> None:
         sys.stderr = open(  # noqa: SIM115  stays open until the process ends
             2, "w", encoding="utf-8", errors="replace", closefd=False
         )
+
+
+def line_too_long() -> Failure:
+    """Return the error for a line of standard input that is longer than `LONGEST_LINE`."""
+    size = LONGEST_LINE // 2**20
+    text = f"a line of standard input has more than {size} MiB: does the input have lines at all?"
+    return Failure(text, LOCAL_IO)
 
 
 def print_bytes(line: bytes) -> None:

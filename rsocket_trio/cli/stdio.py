@@ -22,6 +22,7 @@ import trio
 from rsocket_trio import os_support
 
 from .exits import LOCAL_IO, Failure
+from .standard_streams import LONGEST_LINE, line_too_long
 
 __all__ = ["LineReader", "Writer"]
 
@@ -32,7 +33,7 @@ class LineReader:
     """Iterates over the lines of a file descriptor as they arrive, without their line ends.
 
     Raises:
-        Failure: The file descriptor cannot be read.
+        Failure: The file descriptor cannot be read, or a line is longer than `LONGEST_LINE`.
     """
 
     def __init__(self, fd: int = 0) -> None:
@@ -72,6 +73,8 @@ class LineReader:
             self._rest = bytearray(self._lines.pop() if rest or not self._lines[-1] else b"")
         else:
             self._rest += data
+            if len(self._rest) > LONGEST_LINE:
+                raise line_too_long()
 
 
 class Writer:

@@ -85,3 +85,13 @@ def test_closed_standard_error(
     """Errors are not printed on standard output instead; the statuses stay."""
     done = shell("2>&-", *(server["tcp"] if each == "SERVER" else each for each in arguments))
     assert (done.returncode, done.stdout, done.stderr) == (status, output, b"")
+
+
+@pytest.mark.parametrize("command", ["channel", "decode"])
+def test_a_line_without_an_end(shell: Shell, server: dict[str, str], command: str) -> None:
+    """It costs bounded memory: the command ends with an error of one line."""
+    arguments = ("-",) if command == "decode" else (server["tcp"], "--route", "channel")
+    done = shell("< /dev/zero", command, *arguments)
+    assert done.returncode == 4
+    assert b"a line of standard input has more than 64 MiB" in done.stderr
+    assert done.stderr.count(b"\n") == 1
