@@ -170,6 +170,10 @@ class PeerLog:
         if not any(isinstance(each, SafeTracebacks) for each in self._logger.filters):
             self._logger.addFilter(SafeTracebacks())
 
+    def add_filter(self, see: Callable[[logging.LogRecord], bool]) -> None:
+        """Have a function see each record where it is made, in the thread that logs."""
+        self._logger.addFilter(see)
+
     def enabled_for(self, level: int) -> bool:
         """Return whether lines of this level are logged at all."""
         return self._logger.isEnabledFor(level)

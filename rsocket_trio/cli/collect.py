@@ -20,7 +20,7 @@ from .logs import log_to_stderr, logger
 from .progress import Progress
 from .room_reports import RoomReports
 from .serving import allowed, serve_until_stopped
-from .spool_options import spool_retention, spool_room
+from .spool_options import spool_failure, spool_retention, spool_room
 
 if TYPE_CHECKING:
     import argparse
@@ -115,7 +115,7 @@ class _Run:
             )
         except SpoolError as error:
             if self._collector is None:
-                raise Failure(str(error), USAGE) from error
+                raise spool_failure(error) from error
             # The task that watches raises it: out of this one it would be in a group.
             self._failure = error
         except OSError as error:

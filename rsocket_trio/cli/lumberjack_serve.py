@@ -29,7 +29,7 @@ from .event_storage import EventStorage
 from .exits import DONE, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .serving import serve_until_stopped
-from .spool_options import spool_retention, spool_room
+from .spool_options import spool_failure, spool_retention, spool_room
 from .stdio import Writer
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ async def _spool_events(args: argparse.Namespace, run: _Run) -> int:
         try:
             spool = await stack.enter_async_context(opened)
         except SpoolError as error:
-            raise Failure(str(error), USAGE) from error
+            raise spool_failure(error) from error
         except OSError as error:
             text = f"cannot use the spool {args.spool!r}: {error.strerror}"
             raise Failure(text, USAGE) from error

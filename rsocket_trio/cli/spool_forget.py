@@ -11,13 +11,13 @@ from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import (
     Retention,
     SpoolError,
-    SpoolFailed,
     SpoolLocked,
     describe_spool,
     open_spool,
 )
 
 from .exits import DONE, LOCAL_IO, USAGE, Failure
+from .spool_options import spool_failure
 from .standard_streams import print_bytes
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
                 USAGE,
             )
         trio.run(partial(_forget, args.directory, args.consumer))
-    except (SpoolFailed, OSError) as error:
+    except OSError as error:
         raise Failure(f"cannot use the spool {args.directory!r}: {error}", LOCAL_IO) from error
     except SpoolLocked as error:
         hint = "a collector forgets one by itself: collect --status URI --forget CONSUMER"
         raise Failure(f"{error} ({hint})", USAGE) from error
     except SpoolError as error:
-        raise Failure(str(error), USAGE) from error
+        raise spool_failure(error) from error
     text = f"forgot {escaped(args.consumer)}, which was at {positions[args.consumer]:,}\n"
     print_bytes(text.encode())
     return DONE

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import SpoolError, describe_spool
 
-from .exits import DONE, USAGE, Failure
+from .exits import DONE
 from .output import json_line, utc
+from .spool_options import spool_failure
 from .standard_streams import print_bytes
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         found = describe_spool(args.directory)
     except SpoolError as error:
-        raise Failure(str(error), USAGE) from error
+        raise spool_failure(error) from error
     fields = _fields(found)
     print_bytes(json_line(fields) if args.json else _table(fields))
     return DONE

@@ -1,17 +1,18 @@
-"""The options of commands that keep events in a spool: `add_spool_options`, `spool_room`."""
+"""What commands with a spool share: their options, and the statuses of its errors."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from .exits import USAGE, Failure
+from .exits import LOCAL_IO, USAGE, Failure
 from .options import above_zero, size
 
 if TYPE_CHECKING:
+    from rsocket_trio.errors import RSocketError
     from rsocket_trio.spool import Retention
 
-__all__ = ["add_spool_options", "spool_retention", "spool_room"]
+__all__ = ["add_spool_options", "spool_failure", "spool_retention", "spool_room"]
 
 _DEFAULT_SIZE: Final = 2**30
 
@@ -70,3 +71,10 @@ def spool_retention(args: argparse.Namespace) -> Retention | None:
     if args.keep_size is None and args.keep_age is None:
         return None
     return Retention(max_size=args.keep_size, max_age=args.keep_age)
+
+
+def spool_failure(error: RSocketError) -> Failure:
+    """Return the failure for an error of a spool: it is damaged, or the command is used wrongly."""
+    from rsocket_trio.spool import SpoolFailed  # not for `--help`
+
+    return Failure(str(error), LOCAL_IO if isinstance(error, SpoolFailed) else USAGE)

@@ -12,8 +12,9 @@ from rsocket_trio.lumberjack import InvalidEvent, StoredEvents, stored_events
 from rsocket_trio.spool import OffsetTrimmed, describe_spool, read_range
 
 from .event_lines import event_line, invalid_line, text_or_hex
-from .exits import DONE, PEER_ERROR, USAGE, Failure
+from .exits import DONE, PEER_ERROR
 from .output import json_line, render, utc
+from .spool_options import spool_failure
 from .standard_streams import print_bytes, print_error_bytes
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
                 if left == 0:
                     break
     except RSocketError as error:
-        raise Failure(str(error), USAGE) from error
+        raise spool_failure(error) from error
     return status
 
 

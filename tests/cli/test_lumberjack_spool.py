@@ -133,6 +133,22 @@ def test_a_directory_of_others(program: Cli, tmp_path: Path) -> None:
         assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.parametrize("command", ["info", "read"])
+async def test_a_damaged_spool(program: Cli, tmp_path: Path, command: str) -> None:
+    """It is no wrong usage: the status is that of files that failed."""
+    async with open_spool(tmp_path / "events") as spool:
+        for _ in range(50):
+            await spool.append(Batch(1, b"{}" * 2000, encoding="json-lines"))
+    database = tmp_path / "events" / "spool.sqlite3"
+    with database.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (database.stat().st_size - 4096))
+    done = await trio.to_thread.run_sync(program, "spool", command, "events")
+    assert done.returncode == 4, done.stderr
+    assert b"malformed" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
 def test_a_path_through_a_file(program: Cli, tmp_path: Path) -> None:
     """The message says why the spool cannot be made."""
     (tmp_path / "file").write_text("text")

@@ -103,9 +103,9 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["serve", "app.py", "--listen", "http://x"], "argument --listen: 'http://x' is no"),
         (
             ["serve", "app.py", "--listen", "lumberjack://x"],
-            "rsocket-trio lumberjack serve and ship",
+            "or the command rsocket-trio lumberjack;",
         ),
-        (["request", "lumberjacks://x"], "rsocket-trio lumberjack serve and ship"),
+        (["request", "lumberjacks://x"], "or the command rsocket-trio lumberjack;"),
         (["serve", "app.py", "--listen", URI, "--grace", "-1"], "'-1' is not a number of seconds"),
         (
             ["serve", "app.py", "--listen", URI, "--grace", "nan"],

@@ -123,7 +123,7 @@ async def test_open_subscriptions_cost_what_the_page_says():
             now, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert (now - before) / 1024 < 15 * 1024 + 1000
+        assert (now - before) / 1024 < 18 * 1024 + 1000
 
 
 @pytest.mark.parametrize("waits", ["resolver", "source"])

@@ -14,6 +14,8 @@ from uuid import uuid4
 
 import trio
 
+from ...log_policy import logger
+
 __all__ = ["MARK", "Worker", "is_own"]
 
 _RETRY: Final = 1.0
@@ -56,7 +58,7 @@ def _mark(record: logging.LogRecord) -> bool:
     return True
 
 
-logging.getLogger("rsocket_trio").addFilter(_mark)
+logger.add_filter(_mark)
 
 
 class Worker:
