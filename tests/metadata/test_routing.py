@@ -107,3 +107,10 @@ def test_other_metadata_has_no_place_for_a_route():
 def test_finding_the_route(metadata, mime_type, tags):
     """Tags come from routing metadata, bare or composite; without it there are none."""
     assert find_route(metadata, mime_type) == tags
+
+
+@pytest.mark.parametrize("tag", [5, None, b"route"])
+def test_a_tag_that_is_no_text(tag):
+    """The error says of which type it is."""
+    with pytest.raises(TypeError, match=f"must be a str, not {type(tag).__name__}"):
+        encode_route("route", tag)
