@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from rsocket_trio.collector import Collector, collect, parse_subscription
+from rsocket_trio.collector import Collector, admit, collect, parse_subscription
 from rsocket_trio.spool import BatchTooLarge, SpoolError
 from rsocket_trio.uri import parse_uri
 
 from .certificates import server_context, trusting
-from .collect_auth import required_credentials
+from .collect_auth import given_grants
 from .exits import LOCAL_IO, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .progress import Progress
@@ -83,7 +83,7 @@ class _Run:
         self._context: Final = server_context(args, encrypted, "lumberjacks://, tls:// and wss://")
         others = [uri for uri in args.listen if not _is_lumberjack(uri)]
         self._allow: Final = allowed(args.allow, map(parse_uri, others))
-        self._authenticate: Final = required_credentials(args)
+        self._grants: Final = given_grants(args)
         self._publishers: Final = _publishers_context(args)
         self._progress: Final = Progress(sys.stderr, quiet=args.quiet)
 
@@ -110,7 +110,7 @@ class _Run:
                 max_connections=args.max_connections,
                 allowed_origins=args.allow_origin,
                 allow=self._allow,
-                authenticate=self._authenticate,
+                authenticate=admit(*self._grants) if self._grants else None,
                 task_status=_Started(self, task_status),
             )
         except SpoolError as error:

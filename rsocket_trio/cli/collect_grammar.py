@@ -42,7 +42,7 @@ def add_collect(commands: Commands) -> None:
         " --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem --ca peers.pem",
         "--spool events --listen tcp://127.0.0.1:7878 --subscribe tcp://sensor:7000/measurements",
         "--spool events --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem"
-        " --auth-bearer @token",
+        " --auth-bearer send=@senders --auth-bearer read=@spark --auth-bearer admin=@admin",
         "--status tcp://127.0.0.1:7878",
         "--status tcp://127.0.0.1:7878 --json | jq .head",
         "--status tcp://127.0.0.1:7878 --forget old-query",
@@ -123,15 +123,18 @@ def add_collect(commands: Commands) -> None:
     add_allow(access, "Unix sockets of RSocket")
     access.add_argument(
         "--auth-bearer",
-        metavar="TOKEN",
+        metavar="[ROLES=]TOKEN",
         action="append",
         help="let only clients of RSocket in that have this token in SETUP: TOKEN, @FILE or"
-        " env:NAME (an environment variable), which keep it off the command line; may be repeated,"
-        " also with --auth-simple: one of them is enough; with --status: present this token",
+        " env:NAME (an environment variable), which keep it off the command line; with its roles"
+        " before a =, as in send=@FILE or read,admin=@FILE: send (events), read (events, positions,"
+        " the status) and admin (--forget, the status); without roles it is for send and read; may"
+        " be repeated, also with --auth-simple: one of them is enough; with --status: present this"
+        " token",
     )
     access.add_argument(
         "--auth-simple",
-        metavar="USER:PASSWORD",
+        metavar="[ROLES=]USER:PASSWORD",
         action="append",
         help="the same with a user name and a password: USER:PASSWORD, @FILE or env:NAME; senders"
         " of Lumberjack have no passwords: use --ca for them",

@@ -28,7 +28,7 @@ from rsocket_trio.escapes import escaped
 from rsocket_trio.uri import parse_uri
 
 from .certificates import client_context
-from .collect_auth import given_credentials
+from .collect_auth import given_grants
 from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
@@ -54,15 +54,17 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args)
     encrypted = parse_uri(args.status).is_encrypted
     context = client_context(args, "tls:// and wss://", encrypted=encrypted)
-    auth = given_credentials(args)
-    if len(auth) > 1:
+    grants = given_grants(args)
+    if len(grants) > 1:
         raise Failure("--status needs one --auth-bearer or --auth-simple, not several", USAGE)
     found: list[tuple[SpoolInfo, CollectorStatistics]] = []
     connecting = partial(
-        connect_collector, args.status, ssl_context=context, auth=auth[0] if auth else None
+        connect_collector, args.status, ssl_context=context, auth=grants[0].auth if grants else None
     )
     try:
         status = trio.run(interruptible, partial(_ask, connecting, args.forget, args.force, found))
+    except Rejected as error:
+        raise Failure(f"the collector refused: {error.message}", PEER_ERROR) from error
     except StreamError as error:
         raise Failure(f"the peer is no collector: it answered {error}", PEER_ERROR) from error
     except SetupError as error:

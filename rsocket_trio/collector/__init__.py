@@ -13,6 +13,7 @@ The modules, in reading order:
 - ``read_memory``: the memory for batches that are on the way to readers
 - ``consumers``: positions of consumers with several instances
 - ``collecting``: a collector, as applications run it: `collect`
+- ``roles``: who may send to it, read from it, and forget consumers
 - ``running``: what runs in it, and how it stops
 - ``ingest``: events that peers send by RSocket
 - ``ingest_config``: how these form batches, and how RSocket connections are treated
@@ -50,6 +51,7 @@ from .messages import (
 )
 from .range_reader import RangeReader
 from .refusals import CollectorBusy
+from .roles import Grant, Role, admit, check_roles
 from .service import reading_router
 from .stored import payloads_to_store, stored_payloads
 from .subscriptions import Subscription, parse_subscription
@@ -68,15 +70,19 @@ __all__ = [
     "CollectorLimits",
     "CollectorStatistics",
     "ForgetRequest",
+    "Grant",
     "InfoRequest",
     "IngestConfig",
     "PositionRequest",
     "RangeReader",
     "ReadRequest",
     "Receipt",
+    "Role",
     "SpoolInfo",
     "Subscription",
     "SubscriptionStatistics",
+    "admit",
+    "check_roles",
     "collect",
     "connect_collector",
     "parse_subscription",

@@ -133,7 +133,9 @@ async def collect(
         allowed_origins: WebSocket: the web pages that may connect, as for `rsocket_trio.serve`. By
             default none may.
         allow: Whom to let in by RSocket, as for `rsocket_trio.serve`. By default all.
-        authenticate: Admits RSocket connections and requests, as for `rsocket_trio.Router`.
+        authenticate: Admits RSocket connections and requests, as for `rsocket_trio.Router`. `admit`
+            makes one of tokens and passwords with roles. One of your own decides about sending,
+            reading and forgetting alike: it calls `check_roles`, or looks at the route.
         limits: What readers may take.
         ingest: How events that come by RSocket are stored.
         lumberjack: How senders of Lumberjack are treated.

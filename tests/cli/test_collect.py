@@ -157,6 +157,29 @@ def test_credentials(start: Callable[..., Collecting], cli: Cli, tmp_path: Path)
     assert len(read(cli)) == 3
 
 
+def test_roles(start: Callable[..., Collecting], cli: Cli, tmp_path: Path) -> None:
+    """A sender's token reads and forgets nothing; one without roles forgets nothing."""
+    (tmp_path / "sender").write_text("out=going\n")  # a = in a file is one of the token
+    given = "--auth-bearer", "send=@sender", "--auth-bearer", "both", "--auth-simple"
+    collecting = start(*given, "admin=ada:a=b", "--auth-bearer", "YWI=")
+    uri = collecting.uris["tcp"]
+    sent = ("channel", uri, "1", "--route", "events", "--data-mime", "application/json")
+    status = ("collect", "--status", uri)
+    forget = (*status, "--forget", "q")
+    for auth, allowed in (
+        (("--auth-bearer", "@sender"), {sent}),
+        (("--auth-bearer", "both"), {sent, status}),
+        (("--auth-bearer", "YWI="), {sent, status}),
+        (("--auth-simple", "ada:a=b"), {status, forget}),
+    ):
+        for command in (sent, status, forget):
+            done = cli(*command, *auth)
+            refused = b"is not for these credentials" in done.stderr
+            assert refused == (command not in allowed), done.stderr
+            assert b"no collector" not in done.stderr
+    collecting.stop()
+
+
 def test_certificates_of_clients(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
     """With --ca, senders of Lumberjack and clients of RSocket need a certificate."""
     authority = trustme.CA()
@@ -379,6 +402,8 @@ def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
         (["--spool", "events", *LUMBERJACK, "--auth-bearer", "t"], "are for RSocket"),
         (["--spool", "events", *RSOCKET, "--auth-bearer", ""], "the token is empty"),
         (["--spool", "events", *RSOCKET, "--auth-bearer", "@missing"], "missing"),
+        (["--spool", "events", *RSOCKET, "--auth-bearer", "read,sned=@t"], "send, read and admin"),
+        (["--spool", "events", *RSOCKET, "--auth-simple", "all=ada:pw"], "send, read and admin"),
         (["--spool", "events", *RSOCKET, "--auth-simple", "ada"], "it has no ':'"),
         (["--status", "tcp://h:1", "--auth-bearer", "a", "--auth-bearer", "b"], "not several"),
         (["--status", "tcp://h:1", "--insecure"], "--insecure works only with tls://"),
