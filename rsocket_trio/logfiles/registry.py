@@ -7,6 +7,7 @@ a power failure the old file may be back, and some lines are sent twice.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 import attrs
 
+from ..private_files import open_private
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .identity import FileKey, Fingerprint
 
@@ -30,6 +32,7 @@ _VERSION: Final = 1
 KEPT: Final = 7 * 24 * 3600.0
 """How long the position of a file is kept that is not found any more, in seconds. The file may be
 on a file system that is not mounted."""
+_BUSY: Final = "it cannot be replaced, because it is a mount of its own: mount its directory"
 
 
 def new_id() -> str:
@@ -170,8 +173,7 @@ class Registry:
             # What is there is a part of a write that a crash has ended, or a link to a file that
             # must not be written.
             new.unlink(missing_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            descriptor = os.open(new, flags, 0o600)
+            descriptor = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             with open(descriptor, "w", encoding="ascii") as file:
                 file.write(text + "\n")
                 file.flush()
@@ -180,8 +182,9 @@ class Registry:
         except OSError as error:
             with suppress(OSError):  # A part of it would take room on a full disk.
                 new.unlink(missing_ok=True)
-            error.filename = str(self._path)  # A failed write does not name a file.
-            raise
+            reason = _BUSY if error.errno == errno.EBUSY else error.strerror
+            # A failed write does not name a file, and a failed rename names two.
+            raise OSError(error.errno, reason, str(self._path)) from error
 
 
 def _row(position: Position) -> dict[str, Any]:
@@ -241,25 +244,22 @@ def _damaged(path: Path, reason: str) -> RegistryError:
 
 def _position(row: dict[str, Any]) -> Position:
     numbers = [row["device"], row["inode"], row["head_size"], row["offset"]]
-    # Registries of the first days have no identities, and no real paths.
-    identity = row.get("id", "") or new_id()
-    real = row.get("real", row["path"])
-    texts = [row["path"], real, row["source"], row["head_sha256"], identity]
+    texts = [row["path"], row["real"], row["source"], row["head_sha256"], row["id"]]
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError("a number is not a whole number")
     if not all(type(text) is str for text in texts):
         raise ValueError("a text is missing")
-    if "\0" in row["path"] + real:
+    if "\0" in row["path"] + row["real"]:
         raise ValueError("a path contains a NUL")
     updated = float(row["updated"])
     if not isfinite(updated):
         raise ValueError("a time is not a number")
     return Position(
         path=row["path"],
-        real=real,
+        real=row["real"],
         source=row["source"],
         key=FileKey(row["device"], row["inode"]),
-        id=identity,
+        id=row["id"],
         fingerprint=Fingerprint(row["head_size"], row["head_sha256"]),
         offset=row["offset"],
         updated=updated,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -126,6 +127,7 @@ def test_a_damaged_registry(tmp_path, content, reason):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("id", None),
         ("offset", -1),
         ("inode", 1.5),
         ("path", 7),
@@ -327,3 +329,40 @@ def test_only_the_owner_reads_a_registry_and_its_lock(tmp_path):
     stored(path, position())
     modes = [each.stat().st_mode & 0o777 for each in tmp_path.iterdir()]
     assert modes == [0o600, 0o600]
+
+
+_MOUNT = "mount --bind state/registry.json state/registry.json && exec {}"
+_STORE = """
+import pathlib, sys
+from rsocket_trio.logfiles import Registry
+registry = Registry(pathlib.Path("state/registry.json"))
+try:
+    registry.store([])
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_registry_that_is_a_mount_of_its_own(tmp_path):
+    """As in a container with one file of the host. It cannot be replaced: the error says why."""
+    stored(tmp_path / "state" / "registry.json")
+    before = (tmp_path / "state" / "registry.json").read_bytes()
+    command = _MOUNT.format(shlex.join([sys.executable, "-c", _STORE]))
+    try:
+        run = subprocess.run(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", command],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("this system has no unshare")
+    if "unshare:" in run.stderr or "mount:" in run.stderr:
+        pytest.skip(f"this user may not mount: {run.stderr.strip()}")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "registry.json" in run.stdout
+    assert "it is a mount of its own: mount its directory" in run.stdout
+    assert sorted(os.listdir(tmp_path / "state")) == ["registry.json", "registry.json.lock"]
+    assert (tmp_path / "state" / "registry.json").read_bytes() == before
