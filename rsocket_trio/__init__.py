@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import importlib
 from threading import RLock
-from typing import TYPE_CHECKING, Final
 
 from ._version import __version__
 
+# `typing` would take half of the time of this module, and until it is imported, Ctrl-C is an
+# exception also in our programs: see `rsocket_trio.__main__`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .client import connect
     from .codecs import CodecError, Codecs
@@ -189,7 +191,7 @@ __all__ = [
     "serve_transport",
 ]
 
-_HOMES: Final = {
+_HOMES = {
     name: home
     for home, names in {
         "client": "connect",
@@ -235,10 +237,10 @@ _HOMES: Final = {
 """The module of each public name. It is imported when the name is used first: the help of
 ``rsocket-trio``, ``decode`` and the reader of a spool need no sockets, so they start faster."""
 
-_MODULES: Final = frozenset(home.partition(".")[0] for home in _HOMES.values())
+_MODULES = frozenset(home.partition(".")[0] for home in _HOMES.values())
 """These are attributes too, without an import of their own, as type checkers believe."""
 
-_importing: Final = RLock()
+_importing = RLock()
 """Two threads that use their first names at once would import the same modules in different orders.
 Python ends such a deadlock by an ImportError, or by a module that is not complete."""
 

@@ -9,7 +9,6 @@ from rsocket_trio.uri import Uri, shown
 __all__ = [
     "BROKEN_PIPE",
     "DONE",
-    "INTERRUPTED",
     "LOCAL_IO",
     "PEER_ERROR",
     "UNREACHABLE",
@@ -28,8 +27,6 @@ UNREACHABLE: Final = 3
 """The connection failed, was refused or was lost; ``serve``: cannot listen."""
 LOCAL_IO: Final = 4
 """Standard input, standard output, a file or the spool failed."""
-INTERRUPTED: Final = 130
-"""Ctrl-C, as a shell reports it: 128 plus the number of the signal."""
 BROKEN_PIPE: Final = 141
 """The reader of the output has closed the pipe (``| head -1``): 128 + 13, as for SIGPIPE."""
 

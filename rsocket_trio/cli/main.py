@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rsocket_trio.escapes import escaped
 from rsocket_trio.log_text import safe_traceback
 
-from .exits import BROKEN_PIPE, INTERRUPTED, USAGE, Failure
+from .exits import BROKEN_PIPE, USAGE, Failure
 from .grammar import build_parser
 from .logs import flush_log
 from .standard_streams import discard_output, flush_output, occupy_closed
@@ -40,13 +40,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         discard_output()
         return BROKEN_PIPE
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BaseExceptionGroup as group:
-        # Ctrl-C before our signal handler is in place: trio's nurseries wrap it in a group.
-        if group.subgroup(KeyboardInterrupt) is None:
-            raise
-        return INTERRUPTED
     finally:
         flush_log()
     return status

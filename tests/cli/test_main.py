@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 
 from rsocket_trio._version import __version__
-from rsocket_trio.cli import decode
 from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.cli.main import main
 
@@ -173,23 +172,6 @@ def test_control_c_while_reading_input(start_cli: Callable[..., subprocess.Popen
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
     assert process.stderr.read() == b""
-
-
-def test_control_c_in_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C may come in a group from a nursery; a group without it is an error and printed."""
-
-    def interrupted(args: object) -> int:
-        raise BaseExceptionGroup("nursery", [KeyboardInterrupt(), ValueError()])
-
-    monkeypatch.setattr(decode, "run", interrupted)
-    assert main(["decode", "00"]) == 130
-
-    def broken(args: object) -> int:
-        raise ExceptionGroup("nursery", [ValueError()])
-
-    monkeypatch.setattr(decode, "run", broken)
-    with pytest.raises(ExceptionGroup):
-        main(["decode", "00"])
 
 
 def test_the_package_runs_as_a_module(
