@@ -36,7 +36,8 @@ class CommittedBatch:
         query: The identity of the query. It is the same after a restart from its checkpoint.
         batch: The number of the batch, which grows within the query. A batch whose handler has
             failed, or was interrupted, comes again with the same query and number.
-        owner: Who has sent it, as ``owner`` of `sink_receiver` says; otherwise an empty text.
+        owner: The name of the principal that has sent it, see ``owner`` of `sink_receiver`; an
+            empty text if there is no principal.
         row_count: The number of rows.
         partitions: The numbers of the partitions.
         format: ``cbor`` or ``json``: each payload is a row, a map. ``arrow``: each payload is a

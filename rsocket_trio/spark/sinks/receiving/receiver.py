@@ -12,7 +12,18 @@ from typing import Annotated, Any, Final, TypeVar, final
 import attrs
 import trio
 
-from .... import Invalid, Payload, Principal, Rejected, Router
+from .... import (
+    Authenticate,
+    Authentication,
+    Invalid,
+    Payload,
+    Principal,
+    Rejected,
+    RequestFacts,
+    ResumeFacts,
+    Router,
+    Setup,
+)
 from ....sealed import Sealed, make
 from ..messages import (
     ABORT,
@@ -116,37 +127,23 @@ class SinkReceiver(metaclass=Sealed, given="sink_receiver gives one"):
         await self._staging.abort(owner, decode(payload.data, AbortRequest))
         return Payload(b"")
 
-    def _register(self, router: Router, route: str, owner: Callable[[Any], str] | None) -> None:
-        if owner is None:
+    def _router(self, owner: Callable[[Any], str] | None) -> Router:
+        """Return the routes of the sink, for requests with an owner each."""
+        router = Router(authenticate=_owner_of(owner))
 
-            @router.request_channel(route)
-            async def stage(items: Items) -> AsyncIterator[Payload]:
-                return self._stage("", items)
+        @router.request_channel("")
+        async def stage(items: Items, owner: Annotated[str, Principal]) -> AsyncIterator[Payload]:
+            return self._stage(owner, items)
 
-            @router.request_response(route + COMMIT)
-            async def commit(payload: Payload) -> Payload:
-                return await self._commit("", payload)
+        @router.request_response(COMMIT)
+        async def commit(payload: Payload, owner: Annotated[str, Principal]) -> Payload:
+            return await self._commit(owner, payload)
 
-            @router.request_response(route + ABORT)
-            async def abort(payload: Payload) -> Payload:
-                return await self._abort("", payload)
+        @router.request_response(ABORT)
+        async def abort(payload: Payload, owner: Annotated[str, Principal]) -> Payload:
+            return await self._abort(owner, payload)
 
-            return
-        name = _checked(owner)
-
-        @router.request_channel(route)
-        async def owned_stage(
-            items: Items, principal: Annotated[Any, Principal]
-        ) -> AsyncIterator[Payload]:
-            return self._stage(name(principal), items)
-
-        @router.request_response(route + COMMIT)
-        async def owned_commit(payload: Payload, principal: Annotated[Any, Principal]) -> Payload:
-            return await self._commit(name(principal), payload)
-
-        @router.request_response(route + ABORT)
-        async def owned_abort(payload: Payload, principal: Annotated[Any, Principal]) -> Payload:
-            return await self._abort(name(principal), payload)
+        return router
 
 
 @asynccontextmanager
@@ -182,9 +179,11 @@ async def sink_receiver(
         directory: Where rows are staged and batches are remembered; for one sink and one process.
             ``None``: in memory, and after a restart the last batch of each query may come again.
         limits: What Spark may cost.
-        owner: Returns the owner's name for the principal of a request. Then each owner has queries
-            of its own, and cannot commit, abort or repeat those of others. The router needs an
-            authenticator.
+        owner: Returns the owner's name for the principal of a request, which the router's
+            authenticator has returned. Each owner has queries of its own, and cannot commit, abort
+            or repeat those of others. By default a principal that is a ``str`` is the name, and
+            requests of other principals are refused; those without one have one owner together.
+            With a function, requests need a principal.
 
     Yields:
         The receiver, for its statistics. After the block, Spark's requests are refused.
@@ -212,7 +211,7 @@ async def sink_receiver(
     try:
         await staging.load()
         receiver = make(SinkReceiver, staging, on_commit)
-        receiver._register(router, route, owner)  # noqa: SLF001 - this function made it
+        router.include(receiver._router(owner), route)  # noqa: SLF001 - this function made it
         yield receiver
     finally:
         staging.closed = True
@@ -224,17 +223,39 @@ def _answer(message: object) -> Payload:
     return Payload(encode(message))
 
 
-def _checked(owner: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return ``owner`` with a check of what it returns."""
-    if not callable(owner) or inspect.iscoroutinefunction(owner):
+def _owner_of(named: Callable[[Any], str] | None) -> Authenticate:
+    """Return what finds the owner of a request: by what the router around the sink says of it.
+
+    Args:
+        named: See ``owner`` of `sink_receiver`.
+    """
+    if named is not None and (not callable(named) or inspect.iscoroutinefunction(named)):
         raise TypeError("owner must be a function that returns the name of a principal's owner")
 
-    def name(principal: Any) -> str:
-        found = owner(principal)
+    async def owner_of(
+        auth: Authentication | None, facts: Setup | RequestFacts | ResumeFacts
+    ) -> str | None:
+        if not isinstance(facts, RequestFacts):
+            return None
+        principal = facts.outer_principal
+        if named is None:
+            if principal is None:
+                return ""
+            found: object = principal
+            what = "the principal is"
+        elif principal is None:
+            raise Rejected("authentication is needed")
+        else:
+            found = named(principal)
+            what = "owner returned"
         if not isinstance(found, str):
-            raise TypeError(f"owner returned {type(found).__name__}, not a str")
+            # All of them as one owner could commit the batches of each other.
+            raise TypeError(
+                f"{what} {type(found).__name__}, not a str: give sink_receiver an owner= that"
+                " returns the name of a principal, e.g. owner=lambda user: user.name"
+            )
         if not found:
             raise Invalid("this principal may not write to the sink")
         return found
 
-    return name
+    return owner_of

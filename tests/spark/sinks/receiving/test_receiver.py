@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from contextlib import suppress
 
+import attrs
 import pytest
 import trio
 
@@ -527,27 +528,53 @@ async def test_queries_are_forgotten_in_the_order_of_their_commits(place):
 # -- owners and guards ----------------------------------------------------------------------------
 
 
-async def test_owners_are_apart():
-    """Another principal's query, attempts and commits cannot be touched."""
+@attrs.frozen
+class User:
+    name: str
 
-    async def authenticate(auth, facts):
-        if auth is None and facts.principal is not None:
-            return facts.principal
-        if not isinstance(auth, BearerAuthentication):
-            raise Rejected("authentication is needed")
-        return auth.token
 
+async def by_token(auth, facts):
+    if auth is None and facts.principal is not None:
+        return facts.principal
+    if not isinstance(auth, BearerAuthentication):
+        raise Rejected("authentication is needed")
+    return auth.token
+
+
+async def user_by_token(auth, facts):
+    principal = await by_token(auth, facts)
+    return User(principal) if isinstance(principal, str) else principal
+
+
+def client(router: Router, name: str):
+    metadata = Metadata(auth=BearerAuthentication(name)).encode(MIME.COMPOSITE_METADATA)
+    return connected_pair(router, setup=Payload(b"", metadata))
+
+
+@pytest.mark.parametrize("included", [False, True])
+@pytest.mark.parametrize(
+    ("authenticate", "options"),
+    [
+        (by_token, {}),
+        (by_token, {"owner": str.upper}),
+        (user_by_token, {"owner": lambda u: u.name}),
+    ],
+    ids=["derived", "function", "object"],
+)
+async def test_owners_are_apart(authenticate, options, included):
+    """Another principal's query, attempts and commits cannot be touched; none needs to be told.
+
+    Nor if the router around that of the sink authenticates.
+    """
     application = Application()
     router = Router(authenticate=authenticate)
-
-    def client(name: str):
-        metadata = Metadata(auth=BearerAuthentication(name)).encode(MIME.COMPOSITE_METADATA)
-        return connected_pair(router, setup=Payload(b"", metadata))
-
+    own = Router() if included else router
+    if included:
+        router.include(own)
     async with (
-        sink_receiver(router, ROUTE, application, owner=lambda token: token) as receiver,
-        client("ada") as ada,
-        client("eve") as eve,
+        sink_receiver(own, ROUTE, application, **options) as receiver,
+        client(router, "ada") as ada,
+        client(router, "eve") as eve,
     ):
         await write(ada, opening("a"), rows(1))
         await abort(eve)
@@ -559,6 +586,34 @@ async def test_owners_are_apart():
         assert (await commit(ada, ["a"], 1)).rows == 1
         assert [batch for _, batch, _ in application.batches] == [9, 0]
         assert receiver.statistics().attempts == 0
+
+
+async def test_a_principal_without_a_name_is_refused(caplog):
+    """One that is no str would be one owner with all others; the log says what to do."""
+    router = Router(authenticate=user_by_token)
+    async with sink_receiver(router, ROUTE, Application()), client(router, "ada") as ada:
+        with pytest.raises(ApplicationError, match="this request was not admitted"):
+            await commit(ada, [], 0)
+    assert "the principal is User, not a str: give sink_receiver an owner=" in caplog.text
+
+
+async def test_without_a_principal():
+    """All requests are of one owner; with ``owner=`` they are refused, as nobody is their owner."""
+
+    async def everybody(auth, facts):
+        return None
+
+    for router in (Router(), Router(authenticate=everybody)):
+        application = Application()
+        async with sink_receiver(router, ROUTE, application), connected_pair(router) as requester:
+            await write(requester, opening("a"), rows(1))
+            assert (await commit(requester, ["a"], 1)).rows == 1
+        async with (
+            sink_receiver(router, "other", application, owner=str),
+            connected_pair(router) as requester,
+        ):
+            with pytest.raises(Rejected, match="authentication is needed"):
+                await requester.request_response(Payload(b""), route="other" + COMMIT)
 
 
 async def test_an_owner_does_not_make_others_forgotten():
