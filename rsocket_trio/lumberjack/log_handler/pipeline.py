@@ -74,10 +74,10 @@ class Pipeline:
         return not self.worker.is_current and self.handover.wait_settled(timeout)
 
     def settle(self, timeout: float) -> None:
-        """Wait like `drain`. What is not acknowledged in time is dropped, and that is told."""
-        if not self.drain(timeout):
-            self.handover.abandon("unsent")
-            self.reports.collect(self.handover)
+        """Wait like `drain`, at the end of the process. The rest is dropped, and that is told."""
+        self.drain(timeout)
+        self.handover.abandon("unsent")  # also what other threads have logged meanwhile
+        self.reports.collect(self.handover)
 
     def flush(self, timeout: float) -> None:
         """Wait like `drain`. If this is in vain, a `close` right after it does not wait again."""

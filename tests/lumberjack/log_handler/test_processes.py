@@ -283,38 +283,123 @@ if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[2])
     with context.Pool(2) as pool:
         pool.map(work, range(20), chunksize=1)
-        pool.close()
-        pool.join()
+        if sys.argv[4] == "join":
+            pool.close()
+            pool.join()
 """
 
+ENDS = pytest.mark.parametrize("end", ["join", "terminate"])
+"""Without a join, the end of the block sends SIGTERM to the workers."""
 
-def run_pool(tmp_path, uri, method, close_timeout):
+
+def run_with_workers(tmp_path, text, *arguments):
+    """Run a program that `multiprocessing` can import; return what it wrote to standard error."""
     program = tmp_path / "program.py"
-    program.write_text(HEAD + POOL)
-    return subprocess.run(
-        [sys.executable, str(program), uri, method, str(close_timeout)],
+    program.write_text(HEAD + text)
+    done = subprocess.run(
+        [sys.executable, str(program), *map(str, arguments)],
         env=environment(),
-        check=True,
         timeout=60,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
-    ).stderr
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
+@ENDS
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_of_a_pool_that_end_by_themselves(receiver, method, tmp_path):
-    """The way that the page recommends instead of SIGTERM: nothing is lost."""
-    said = run_pool(tmp_path, receiver.uri, method, 20)
+def test_workers_of_a_pool(receiver, method, end, tmp_path):
+    """Each record arrives that was logged before the workers were told to end."""
+    said = run_with_workers(tmp_path, POOL, receiver.uri, method, 20, end)
     assert sorted(receiver.messages) == sorted(f"task {number}" for number in range(20))
     assert said == ""
 
 
-def test_what_a_worker_drops_at_its_end_is_told(tmp_path):
-    """Its records would else vanish without a word."""
-    said = run_pool(tmp_path, "lumberjack://127.0.0.1:9", "fork", 0.1)
+@ENDS
+def test_what_a_worker_drops_at_its_end_is_told(tmp_path, end):
+    """Its records would else vanish without a word. A worker that is told to end does not hang."""
+    said = run_with_workers(tmp_path, POOL, "lumberjack://127.0.0.1:9", "fork", 0.1, end)
     dropped = re.findall(r"(\d+) log records were dropped \(unsent", said)
     assert sum(map(int, dropped)) == 20
     assert "Traceback" not in said
+
+
+def test_a_worker_that_is_terminated(receiver, tmp_path):
+    """Whatever its main thread does, it ends by SIGTERM. What it has started ends at once.
+
+    A blocked signal would be inherited by the program, and a handler by the forked child.
+    """
+    said = run_with_workers(
+        tmp_path,
+        """
+import multiprocessing, signal, subprocess
+
+def work(number, ready):
+    log.info("worker %d", number)
+    if number == 0:
+        pid = os.fork()
+        if not pid:
+            time.sleep(60)
+            os._exit(1)
+        program = subprocess.Popen(["sleep", "60"])
+        for each in (pid, program.pid):
+            os.kill(each, signal.SIGTERM)
+        assert os.waitpid(pid, 0)[1] == signal.SIGTERM
+        assert program.wait() == -signal.SIGTERM
+    log.info("worker %d has begun", number)
+    ready.set()
+    while number == 1:
+        pass
+    time.sleep(60)
+
+if __name__ == "__main__":
+    ship(linger=60)
+    context = multiprocessing.get_context("fork")
+    for number in range(2):
+        ready = context.Event()
+        worker = context.Process(target=work, args=(number, ready))
+        worker.start()
+        assert ready.wait(30)
+        worker.terminate()
+        worker.join(30)
+        assert worker.exitcode == -signal.SIGTERM, worker.exitcode
+""",
+        receiver.uri,
+    )
+    assert said == ""
+    workers = [f"worker {number}" for number in range(2)]
+    assert receiver.messages == [line for each in workers for line in (each, f"{each} has begun")]
+
+
+def test_a_worker_that_handles_sigterm_itself(receiver, tmp_path):
+    """Its handler is not replaced."""
+    said = run_with_workers(
+        tmp_path,
+        """
+import multiprocessing, signal
+
+def work(ready):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    log.info("worker")
+    ready.set()
+    time.sleep(60)
+
+if __name__ == "__main__":
+    ship(linger=60)
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    worker = context.Process(target=work, args=(ready,))
+    worker.start()
+    assert ready.wait(30)
+    worker.terminate()
+    worker.join(30)
+    assert worker.exitcode == 7, worker.exitcode
+""",
+        receiver.uri,
+    )
+    assert said == ""
+    assert receiver.messages == ["worker"]
 
 
 def test_a_program_within_trio(receiver):
