@@ -19,11 +19,13 @@ from pyspark.sql.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     MapType,
     StringType,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -99,6 +101,11 @@ hostile = st.sampled_from([
     b'\xef\xbb\xbf{"a":1}', b'{"a":1.0}', b'{"a":"1"}', b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}",
     b'{"x":' + b"[" * 5000 + b"}", b'{"\x00":5}', b'{"\\u0000":5,"a":7}', b"{\xc3\xa9}",
     b'{"s":"\xc3\xa9"}', b'{"x":1e999}', b'{"f":NaN}', b'{"f":Inf}', b"{'a':1}", b'{"a":1,}',
+    b'{"x":NaN}', b'{"x":[-Infinity]}', b'{"s":": NaN, \\"Inf, "}', b'{"t":"2026-01-01t00:00:00z"}',
+    b'{"t":"2026-01-01T00:00:00.123456789Z"}', b'{"t":"2026-01-01T00:00:00,5"}',
+    b'{"t":"2026-01-01T00:00:00\\u002e123456789Z"}', b'{"t":"2026-01-01\\u00740:00:00z"}',
+    b'{"t":"2026-01-01 00z"}', b'{"t":"2026-01-01T00:00Z"}', b'{"x":%s}' % (b"9" * 5000),
+    b'{"f":%s}' % (b"9" * 400), b'{"f":1e400}', b'{"p":{"x":%s}}' % (b"9" * 400),
 ])  # fmt: skip
 texts = st.lists(st.one_of(fits, fits, objects, hostile), min_size=1, max_size=12)
 
@@ -112,6 +119,69 @@ def test_an_event_does_not_depend_on_its_neighbours(events, fields):
     alone = [decode([event], fields)[0] for event in events]
     together = decode(events, fields)
     assert repr(together) == repr(alone)  # NaN is not equal to itself.
+
+
+CONSTANTS = ["NaN", "-NaN", "Inf", "-Inf", "Infinity", "-Infinity"]
+KINDS = [
+    BooleanType(), IntegerType(), LongType(), FloatType(), DoubleType(), StringType(), DateType(),
+    TimestampType(), TimestampNTZType(), DecimalType(9, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", ["%s", "[1, %s]", '{"b":%s}', '{"b": {"c":[\t%s ]}}'])
+@pytest.mark.parametrize("constant", CONSTANTS)
+def test_nan_and_infinity_are_no_json(constant, shape):
+    """In a member of each type, within maps, and in one that is not read."""
+    good = b'{"a":null,"x":1}'
+    value = shape % constant
+    for kind in KINDS:
+        inner = StructType().add("b", kind)
+        types = [kind, ArrayType(kind), inner, StructType().add("b", StructType().add("c", kind))]
+        if not isinstance(kind, DecimalType):
+            types.append(MapType(StringType(), kind))
+        for each in types:
+            fields = StructType().add("a", each).add("x", LongType())
+            rows = decode([good, b'{"a":%s,"x":2}' % value.encode(), good], fields)
+            assert [row and row["x"] for row in rows] == [1, None, 1]
+    unread = b'{"other":%s,"x":2}' % value.encode()
+    for fields in (
+        StructType().add("x", LongType()),
+        ONLY_MAPS,
+        StructType().add("f", FloatType()),
+    ):
+        assert decode([unread], fields) == [None]
+        assert decode_lines(unread + b"\n", 1, schema_of(fields)) is None
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+@pytest.mark.parametrize(
+    "text", ["%s", ": %s, ", "[%s]", '\\",%s,\\"', "\\\\", 'x","y":" %s }', "\\u0022:%s,"]
+)
+def test_the_words_in_a_string_mean_nothing(constant, text):
+    """Strings end where JSON says, also behind backslashes."""
+    event = b'{"s":"%s","x":1}' % text.replace("%s", constant).encode()
+    assert decode([event, event], StructType().add("x", LongType())) == [{"x": 1}, {"x": 1}]
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 5000, "9" * 10**6, "1e400", "-1e309"])
+def test_a_number_too_large_is_not_infinite(number):
+    """It is JSON, but fits no column. A long integer that is not read costs nothing."""
+    event, unread = b'{"a":%s}' % number.encode(), b'{"other":%s}' % number.encode()
+    rest = None if "e" in number else {"a": None}  # pyarrow refuses it anywhere
+    for kind in (LongType(), FloatType(), DoubleType(), DecimalType(38, 2), StringType()):
+        rows = decode([b"{}", event, unread], StructType().add("a", kind))
+        assert rows[1:] == [None, rest]
+    nested = b'{"a":{"b":%s}}' % number.encode()
+    for kind in (StructType().add("b", DoubleType()), MapType(StringType(), DoubleType())):
+        rows = decode([b"{}", nested, unread], StructType().add("a", kind))
+        assert rows[1:] == [None, rest]
+
+
+def test_a_number_too_large_for_a_float():
+    """A double of the same size is a value."""
+    fields = StructType().add("f", FloatType()).add("d", DoubleType())
+    rows = decode([b'{"f":1e39}', b'{"d":1e39}', b'{"f":3.4e38,"d":1e308}'], fields)
+    assert [row and row["d"] for row in rows] == [None, 1e39, 1e308]
 
 
 @given(st.lists(st.one_of(fits, objects, hostile), min_size=1, max_size=8))
@@ -150,6 +220,66 @@ def test_values_of_all_types():
     assert (row["a"], row["s"], row["f"], row["b"], row["i"], row["l"]) == (
         -1, "caf\u00e9", 1.0, True, 7, [1, None],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("2026-11-22T10:00:00.123456789Z", (10, 123456)),
+        ("2026-11-22T10:00:00.1234567+02:00", (8, 123456)),
+        ("2026-11-22T10:00:00.999999999999", (10, 999999)),
+        ("2026-11-22 10:00:00,123", (10, 123000)),
+        ("2026-11-22t10:00:00.5z", (10, 500000)),
+        ("2026-11-22T10:00z", (10, 0)),
+        ("2026-11-22T10:00:00.123456789-0130", (11, 123456)),
+        ("2026-11-22T10:00:00\\u002e1234567Z", (10, 123456)),
+        ("2026-11-22T10:00:00.123456+0100", (9, 123456)),
+        ("2026-11-22T10:00:00+01", (9, 0)),
+        ("2026-11-22T10:00:60Z", None),
+        ("2026-11-22T10:00:00.1234567x", None),
+        ("2026-11-22T10:00:00,", None),
+        ("2026-11-22T10:00:00.\\u0022,Z", None),
+        ("2026-11-22T10:00:00.1234567\u00e9", None),
+        ("20261122T100000Z", None),
+    ],
+)
+def test_times(text, wanted):
+    """As RFC 3339 writes them, to the microsecond; alone, nested, in maps, and beside others."""
+    inner = StructType().add("t", TimestampNTZType())
+    fields = (
+        StructType()
+        .add("t", TimestampType())
+        .add("l", ArrayType(inner))
+        .add("m", MapType(StringType(), TimestampType()))
+    )
+    usual = b'{"t":"0001-01-01T00:00:00Z","l":[null,{}]}'
+    event = f'{{"t":"{text}","l":[{{"t":"{text}"}},null],"m":{{"k":"{text}"}}}}'.encode()
+    for position in range(2):
+        events = [usual]
+        events.insert(position, event)
+        rows = decode(events, fields)
+        row = rows.pop(position)
+        assert rows == [
+            {"t": dt.datetime(1, 1, 1, tzinfo=dt.UTC), "l": [None, {"t": None}], "m": None}
+        ]
+        if wanted is None:
+            assert row is None
+            continue
+        hour, microsecond = wanted
+        minute = 30 if "-0130" in text else 0
+        moment = dt.datetime(2026, 11, 22, hour, minute, 0, microsecond)
+        zoned = moment.replace(tzinfo=dt.UTC)
+        assert row == {"t": zoned, "l": [{"t": moment}, None], "m": [("k", zoned)]}
+
+
+def test_times_far_from_the_first_ones():
+    """How the first events write them does not matter for the others; texts stay as they are."""
+    fields = StructType().add("t", TimestampType()).add("s", StringType())
+    usual, nine = b'{"t":"2026-01-01T00:00:00Z"}', "2026-01-01T00:00:00.123456789z"
+    events = [usual] * 300 + [f'{{"t":"{nine}","s":"{nine}"}}'.encode()] + [usual]
+    rows = decode(events, fields)
+    assert None not in rows
+    assert rows[300] == {"t": dt.datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=dt.UTC), "s": nine}
 
 
 def test_missing_and_null_members():
@@ -275,7 +405,8 @@ values = st.recursive(
     st.sampled_from(
         ["1", "-1", "1.0", "1e2", "300", "9" * 20, "9" * 40, "1e400", "-0", "null", "true", '"x"',
          '"1"', '"2026-11-22"', '"2026-11-22T10:00:00Z"', '"\\ud800"', '"\\u0000"', "NaN", "01",
-         "Inf", "-Inf", "Infinity",
+         "Inf", "-Inf", "Infinity", "9" * 400, "1e39", '"2026-11-22t10:00:00,5z"', '"\\u0032,"',
+         '"2026-11-22T10:00:00.123456789"', '": NaN, "',
          '""', '"1e-50"', "1e-50"]
     ),
     lambda inner: st.lists(inner, max_size=3).map(lambda each: f"[{','.join(each)}]")

@@ -1,4 +1,6 @@
-"""JSON texts to columns: `decode_events`. pyarrow decodes them, and it alone decides what is valid.
+"""JSON texts to columns: `decode_events`. pyarrow decodes them, and decides what is valid.
+
+Only what it reads beyond JSON, NaN and Infinity, is looked for before (RFC 8259, section 6).
 
 pyarrow reads a stream of JSON objects. It does not tell which line a row came from, and one line
 can contain two objects, or none. So lines are joined only if each begins with ``{`` and ends with
@@ -15,14 +17,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from array import array
 from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-import pyarrow.json as pj
+import pyarrow.compute as pc
 
-from .conversions import convert, has_decimal, reading_field
+from .conversions import contains, convert, has_infinite, read_lines, reading_field
 from .decimals import has_unreadable_decimal
 from .maps import MapColumns, has_map
 from .sieve import surely_malformed
@@ -33,6 +37,17 @@ _BLANKS: Final = b" \t\r\n"
 _PROBE: Final = pa.field(f"\x00{os.urandom(16).hex()}", pa.bool_())
 """Read if there is no other column: pyarrow does not count the rows of a table without columns. No
 event has a member of this name."""
+
+_CONSTANTS: Final = {
+    word: re.compile(rb"%b(?<=[][,: \t\r-]%b)(?:inity)?[],} \t\r\n]" % (word, word))
+    for word in (b"NaN", b"Inf")
+}
+"""Words that pyarrow takes as numbers, and where it may do so. In a string, they mean nothing."""
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_ODD_TIME: Final = re.compile(rb'"\d{4}-\d\d-\d\d(?:t|[T ][\d:.]*(?:[z,]|\.\d{7}))|\\u00[2-7]')
+"""A time that pyarrow may not read, but `convert` does; or an escape that can hide one."""
+_PEEK: Final = 4096
+"""Bytes of the first events, whose times say how those of the others are written."""
 
 
 @attrs.frozen
@@ -138,33 +153,70 @@ def _decode_all(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array]:
         and lines.count(b"}\n{") == count - 1
     ):
         raise _Malformed
-    plain = [reading_field(field) for field in schema if not has_map(field.type)]
-    decimals = [field for field in plain if has_decimal(field.type)]
+    if _has_constant(lines):
+        raise _Malformed
+    has_times = any(contains(field.type, pa.types.is_timestamp) for field in schema)
+    is_odd = has_times and _ODD_TIME.search(lines, 0, _PEEK) is not None
     try:
-        if not lines.isascii():
-            lines.decode()  # pyarrow does not check it.
-        if decimals and has_unreadable_decimal(lines, decimals):
-            raise _Malformed
-        table = pj.read_json(
-            pa.py_buffer(lines),
-            read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
-            parse_options=pj.ParseOptions(
-                explicit_schema=pa.schema(plain or [_PROBE]), unexpected_field_behavior="ignore"
-            ),
-        )
-        if table.num_rows != count:
-            raise _Malformed
-        if decimals:
-            table.validate(full=True)  # pyarrow does not check all digits against the precision.
-        maps = None if len(plain) == len(schema) else MapColumns(lines, _decode_values)
-        return [
-            maps.column(field)
-            if maps is not None and has_map(field.type)
-            else convert(table.column(field.name).combine_chunks(), field.type)
-            for field in schema
-        ]
+        return _columns(lines, count, schema, times_as_text=is_odd)
     except ValueError as error:  # The errors of pyarrow are ValueErrors too.
+        if is_odd or not has_times or _ODD_TIME.search(lines) is None:
+            raise _Malformed from error
+    try:
+        return _columns(lines, count, schema, times_as_text=True)
+    except ValueError as error:
         raise _Malformed from error
+
+
+def _has_constant(lines: bytes) -> bool:
+    """Return whether a line has NaN or Infinity outside of strings."""
+    bounds = pa.py_buffer(array("q", [0, len(lines)]))
+    whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, pa.py_buffer(lines)])
+    for word, number in _CONSTANTS.items():
+        # This takes a thirtieth of the time of `word in lines`.
+        if not pc.match_substring_regex(whole, word)[0].as_py():
+            continue
+        end = 0
+        while match := number.search(lines, end):
+            start = lines.rfind(b"\n", 0, match.start()) + 1
+            end = lines.find(b"\n", match.start())
+            # If a line is JSON, there is no such word between its strings.
+            if word in _STRING.sub(b"", lines[start:end]):
+                return True
+    return False
+
+
+def _columns(lines: bytes, count: int, schema: pa.Schema, *, times_as_text: bool) -> list[pa.Array]:
+    """Return columns of events.
+
+    Raises:
+        ValueError: As `_Malformed` of `_decode_all`.
+    """
+    plain = [
+        reading_field(field, times_as_text=times_as_text)
+        for field in schema
+        if not has_map(field.type)
+    ]
+    decimals = [field for field in plain if contains(field.type, pa.types.is_decimal)]
+    if not lines.isascii():
+        lines.decode()  # pyarrow does not check it.
+    if decimals and has_unreadable_decimal(lines, decimals):
+        raise ValueError("a decimal has too many digits")
+    table = read_lines(lines, plain or [_PROBE])
+    if table.num_rows != count:
+        raise ValueError("a line is not one object")
+    if decimals:
+        table.validate(full=True)  # pyarrow does not check all digits against the precision.
+    maps = None if len(plain) == len(schema) else MapColumns(lines, _decode_values)
+    columns = [
+        maps.column(field)
+        if maps is not None and has_map(field.type)
+        else convert(table.column(field.name).combine_chunks(), field.type)
+        for field in schema
+    ]
+    if any(map(has_infinite, columns)):
+        raise ValueError("a number is too large for its column")
+    return columns
 
 
 def _decode_values(values: Sequence[Any], field: pa.Field) -> pa.Array:

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ __all__ = ["MapColumns", "has_map"]
 
 DecodeTexts: TypeAlias = Callable[[Sequence[Any], pa.Field], pa.Array]
 """Returns the column of JSON values, or raises ValueError."""
+
+_MOST_DIGITS: Final = 400
+"""Digits of an integer. A double has 309 at most."""
 
 
 def has_map(kind: pa.DataType) -> bool:
@@ -42,6 +45,14 @@ class _Doubled(dict[str, Any]):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     return found if len(found) == len(pairs) else _Doubled(pairs)
+
+
+def _integer(text: str) -> float:
+    """Return an integer; an infinite number in place of one that fits no column.
+
+    Python needs quadratic time for its digits, and refuses more than some thousands of them.
+    """
+    return int(text) if len(text) <= _MOST_DIGITS else float(text)
 
 
 def _member(found: dict[str, Any] | None, name: str) -> Any:
@@ -69,7 +80,8 @@ class MapColumns:
     def __init__(self, lines: bytes, decode: DecodeTexts) -> None:
         try:
             self._events = [
-                json.loads(line, object_pairs_hook=_object) for line in lines.split(b"\n")[:-1]
+                json.loads(line, object_pairs_hook=_object, parse_int=_integer)
+                for line in lines.split(b"\n")[:-1]
             ]
         except RecursionError as error:
             raise ValueError("nested too deeply") from error

@@ -11,9 +11,11 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Context, Decimal, Inexact, InvalidOperation
+from math import inf, isfinite, isinf, isnan
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .decoded import Decoded, nullable
 
@@ -75,9 +77,12 @@ def _column(values: list[Any], field: pa.Field, malformed: dict[int, str]) -> pa
     type_ = field.type
     if set(map(type, values)) <= _AT_ONCE.get(type_, set()):
         try:
-            return pa.array(values, type_)
+            array = pa.array(values, type_)
         except _REFUSED:
             pass  # A value is out of range, or is no valid text. The loop below finds it.
+        else:
+            if type_ not in _FLOATS or not pc.any(pc.is_inf(array)).as_py():
+                return array
     fitting: list[Any] = []
     for index, value in enumerate(values):
         try:
@@ -137,7 +142,11 @@ def _plain(value: Any, type_: pa.DataType) -> Any:
         fits = kind is int
     elif type_ in _FLOATS:
         fits = kind in {int, float, Decimal}
-        value = float(value) if fits else value
+        if fits:
+            # `math.isinf` would make a float of it, which is infinite if it is too large.
+            is_infinite = value.is_infinite() if kind is Decimal else value in (inf, -inf)
+            value = float(value)
+            _check(is_infinite or not isinf(pa.scalar(value, type_).as_py()), "it is too large")
     elif type_ == pa.bool_():
         fits = kind is bool
     elif type_ == pa.binary():
@@ -173,4 +182,24 @@ def _text(value: Any) -> str:
         return value.decode()
     if isinstance(value, Decimal):
         return str(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+    try:
+        return _json(value)
+    except ValueError:  # NaN, an infinite number; or an integer of too many digits, which fails too
+        named = _without_constants(value)
+        return named if isinstance(named, str) else _json(named)
+
+
+_json: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str
+).encode
+
+
+def _without_constants(value: Any) -> Any:
+    """Return the value with the names of NaN and infinite numbers as texts, as Spark's to_json."""
+    if isinstance(value, dict):
+        return {key: _without_constants(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_constants(each) for each in value]
+    if not isinstance(value, float) or isfinite(value):
+        return value
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
