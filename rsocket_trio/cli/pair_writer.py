@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rsocket_trio.logfiles import Entry, EventWriter, InvalidBytes
+from rsocket_trio.logfiles import Entry, EventWriter, InvalidBytes, flags_of
 from rsocket_trio.lumberjack import encode_pairs
 
 __all__ = ["PairWriter"]
@@ -14,8 +14,8 @@ __all__ = ["PairWriter"]
 class PairWriter(EventWriter):
     """Makes key-value pairs, with the keys of logstash-forwarder, which speaks version 1.
 
-    ``file_id`` is a key of our own. The arguments are those of `EventWriter`. The further fields
-    are keys of their own.
+    ``file_id`` and ``flags`` are keys of our own. The arguments are those of `EventWriter`. The
+    further fields are keys of their own.
     """
 
     def __init__(
@@ -45,10 +45,16 @@ class PairWriter(EventWriter):
                     *self._common,
                     ("offset", str(entry.start)),
                     ("line", _bytes(self.text(entry.data), "replace")),
+                    *_flags(entry),
                 ]
             )
             for entry in self.without_mark(entries)
         ]
+
+
+def _flags(entry: Entry) -> list[tuple[str, str]]:
+    flags = flags_of(entry.cut, entry.lines)
+    return [("flags", ",".join(flags))] if flags else []
 
 
 def _bytes(text: str, errors: str) -> bytes:

@@ -11,6 +11,7 @@ The modules, in reading order:
 - ``counts``: what was read, and what is acknowledged
 - ``tail``: reads one open file, batch by batch
 - ``entry``: a line, or several lines that belong together
+- ``holes``: NUL bytes that belong to no line
 - ``lines``: cuts bytes into lines
 - ``multiline``: joins lines that belong together
 - ``event_text``: the JSON text of an event
@@ -27,7 +28,7 @@ from __future__ import annotations
 from .counts import Counts
 from .discovery import Found, Problem, Source
 from .entry import Entry
-from .event_text import EXPANSION, EventWriter, InvalidBytes, check_encoding
+from .event_text import EXPANSION, EventWriter, InvalidBytes, check_encoding, flags_of
 from .identity import FileKey, Fingerprint
 from .multiline import MultilineRule
 from .open_files import max_open_files
@@ -57,5 +58,6 @@ __all__ = [
     "Shipment",
     "Source",
     "check_encoding",
+    "flags_of",
     "max_open_files",
 ]

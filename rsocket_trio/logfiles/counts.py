@@ -20,7 +20,7 @@ class Counts:
         read_bytes: Their bytes, with their line ends.
         acknowledged_lines: Lines that are acknowledged.
         acknowledged_bytes: Their bytes, with their line ends.
-        skipped_bytes: NUL bytes at the fronts of files, which were not shipped.
+        skipped_bytes: NUL bytes that belong to no line, and were not shipped.
         truncations: How many times a file was truncated while it was read.
         looks: How many times it was looked for new files.
     """

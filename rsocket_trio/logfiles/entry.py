@@ -14,7 +14,8 @@ class Entry(NamedTuple):
         start: The offset of its first byte in the file.
         end: The offset behind its last byte, and behind its line end if it has one.
         data: Its bytes without the last line end. Between lines there is an LF.
-        cut: Whether a line was longer than the limit, so that ``data`` has only its beginning.
+        cut: Whether ``data`` has only the beginning of a line: the line was longer than the limit,
+            or the file was truncated before its end was read.
         lines: How many lines it has.
     """
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from .entry import Entry
 
-__all__ = ["EXPANSION", "EventWriter", "InvalidBytes", "check_encoding"]
+__all__ = ["EXPANSION", "EventWriter", "InvalidBytes", "check_encoding", "flags_of"]
 
 InvalidBytes = Literal["replace", "backslashreplace"]
 """What becomes of bytes that the encoding does not allow: U+FFFD, or ``\\xNN``."""
@@ -100,6 +100,10 @@ class EventWriter:
         ]
 
 
+def flags_of(cut: bool, lines: int) -> list[str]:
+    """Return what is to be known of an entry: see `Entry`."""
+    return [name for name, on in (("multiline", lines > 1), ("truncated", cut)) if on]
+
+
 def _flags(cut: bool, lines: int) -> str:
-    flags = [name for name, on in (("multiline", lines > 1), ("truncated", cut)) if on]
-    return f',"flags":{json.dumps(flags)}'
+    return f',"flags":{json.dumps(flags_of(cut, lines))}'

@@ -32,8 +32,12 @@ class FileKey(NamedTuple):
 
 
 def head_of(descriptor: int) -> bytes:
-    """Return the first bytes of an open file, `HEAD_SIZE` of them if there are so many."""
-    return os.pread(descriptor, HEAD_SIZE, 0)
+    """Return the first bytes of an open file, `HEAD_SIZE` of them if there are so many.
+
+    Room behind the last line that a program has reserved for further ones does not belong to them.
+    """
+    head = os.pread(descriptor, HEAD_SIZE, 0)
+    return head.rstrip(b"\0") or head
 
 
 @attrs.frozen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -11,6 +12,7 @@ import attrs
 
 from .entry import Entry
 from .event_text import EventWriter
+from .holes import find_data, without_holes
 from .identity import FileKey, Fingerprint, head_of
 from .lines import LineSplitter
 from .multiline import Multiline, MultilineRule
@@ -50,7 +52,7 @@ class Batch:
         end: The offset behind the last of them; without events, it means nothing.
         lines: The lines in them.
         size: The bytes that they have in the file.
-        skipped: NUL bytes at the front of the file that were passed over.
+        skipped: NUL bytes that are no part of a line, and that were passed over.
         fingerprint: The first bytes of the file when it was read.
         at_end: The end of the file was reached.
     """
@@ -118,8 +120,12 @@ class Tail:
         rule, limit = self._reading.multiline, self._reading.max_line
         self._writer = self._reading.writer(self._name, self.id)
         self._offset = offset
-        self._at_front = offset == 0
+        # What was read and not given to the splitter. See `without_holes`.
+        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._in_hole = offset == 0
+        self._searched = 0
         self._skipped = 0
+        self._nul_at_end = 0
         self._splitter = LineSplitter(offset, limit)
         self._multiline = None if rule is None else Multiline(rule, limit, self._writer.text)
 
@@ -148,39 +154,43 @@ class Tail:
         """Read the next events.
 
         A file that became shorter, or that begins with other bytes than before, was truncated and
-        written anew (``copytruncate`` of logrotate). Then the batch has the unfinished entry, and
-        the next one begins at the offset 0, with another `id`. When a file is no longer empty, its
-        `fingerprint` is taken, and the batch is empty. So both can be written down before anything
-        is read.
+        written anew (``copytruncate`` of logrotate). Then the batch has the unfinished entry, whose
+        last line counts as cut, and the next one begins at the offset 0, with another `id`. When a
+        file is no longer empty, its `fingerprint` is taken, and the batch is empty. So both can be
+        written down before anything is read.
 
         Raises:
             OSError: The file cannot be read.
         """
-        was_empty = not self._head
-        if self._was_truncated():
-            batch = self.finish()
-            self.id = new_id()
-            self._see(b"")
-            self._begin(0)
-            return batch
-        if was_empty and self._head:
-            return self._batch([])
+        if not self._splitter.more and not self._pieces:
+            head = head_of(self._descriptor)
+            if not self._continues(head, self._offset):
+                batch = self._last(is_whole=False)
+                self.id = new_id()
+                self._see(b"")
+                self._begin(0)
+                return batch
+            is_first = not self._head
+            self._see(head)
+            if head and is_first:
+                return self._batch([])
         entries: list[Entry] = []
         room = self._reading.max_events
         reads = 0
         at_end = False
         while room > 0:
-            if not self._splitter.more:
+            if not self._splitter.more and not self._pieces:
                 if reads == _CHUNKS:
                     break
                 reads += 1
-                data = os.pread(self._descriptor, _CHUNK, self._offset)
-                if not data:
-                    at_end = True
+                at_end = self._fetch()
+                if not self._pieces:
                     break
-                self._offset += len(data)
-                self._splitter.feed(self._without_nul(data) if self._at_front else data)
-            lines = self._splitter.take(room)
+            if not self._splitter.more:
+                cut = self._feed(*self._pieces.popleft())
+                lines = [] if cut is None else [cut]
+            else:
+                lines = self._splitter.take(room)
             room -= len(lines)
             entries += lines if self._multiline is None else self._multiline.feed(lines)
         return self._batch(entries, at_end=at_end)
@@ -192,8 +202,13 @@ class Tail:
 
     def finish(self) -> Batch:
         """Return what is left at the end of the file, also a line without its line end."""
+        self._skipped += self._nul_at_end
+        return self._last(is_whole=True)
+
+    def _last(self, *, is_whole: bool) -> Batch:
+        """Return the unfinished entry. If the file was truncated, its last line is not whole."""
         line = self._splitter.finish()
-        entries = [] if line is None else [line]
+        entries = [] if line is None else [line if is_whole else line._replace(cut=True)]
         if self._multiline is not None:
             entries = self._multiline.feed(entries)
             last = self._multiline.flush()
@@ -201,26 +216,71 @@ class Tail:
                 entries.append(last)
         return self._batch(entries)
 
-    def _without_nul(self, data: bytes) -> bytes:
-        """Remove the NUL bytes at the front of the file.
+    def _fetch(self) -> bool:
+        """Read the next pieces; return whether they are the last ones.
 
-        After ``copytruncate``, a writer that does not append goes on at its old offset, and the
-        file system fills the front with them.
+        There are none if the file was truncated meanwhile, has its first bytes only now, or a hole
+        has not ended yet. NUL bytes at the end stay unread: a program may have reserved them for
+        lines that it writes later.
         """
-        rest = data.lstrip(b"\0")
-        nul = len(data) - len(rest)
-        self._splitter.skip(nul)
-        self._skipped += nul
-        self._at_front = not rest
-        return rest
-
-    def _was_truncated(self) -> bool:
+        data = os.pread(self._descriptor, _CHUNK, self._offset)
         head = head_of(self._descriptor)
-        rewritten = not head.startswith(self._head)
-        if rewritten or os.fstat(self._descriptor).st_size < self._offset:
+        is_first = not self._head and head
+        if is_first or not self._continues(head, self._offset + len(data)):
+            # It may be a part of the new content, and would be joined with a line of the old one.
+            return False
+        self._nul_at_end = 0
+        if not data:
             return True
-        self._see(head)
+        if b"\0" in data:
+            text = data.rstrip(b"\0")
+            if not text:
+                return self._search(len(data))
+            data = text
+        self._offset += len(data)
+        self._pieces.extend(without_holes(data, begun=self._in_hole))
+        self._in_hole = False
         return False
+
+    def _search(self, size: int) -> bool:
+        """Look for the end of a hole, of which ``size`` bytes were read; return as `_fetch`."""
+        if size < _CHUNK:
+            self._nul_at_end = size
+            return True
+        end, found = find_data(self._descriptor, max(self._searched, self._offset + size))
+        self._searched = end
+        if found:
+            # A program that writes lines into reserved room has begun in front.
+            if os.pread(self._descriptor, 1, self._offset) == b"\0":
+                self._pieces.append((end - self._offset, b""))
+                self._offset = end
+                self._in_hole = True
+            self._searched = 0
+            return False
+        if end < os.fstat(self._descriptor).st_size:
+            return False
+        self._nul_at_end = end - self._offset
+        self._searched = 0
+        return True
+
+    def _feed(self, hole: int, text: bytes) -> Entry | None:
+        """Pass over a hole, and give the text behind it to the splitter.
+
+        Returns:
+            The line that had begun before the hole, without its end.
+        """
+        cut = None
+        if hole:
+            line = self._splitter.finish()
+            cut = None if line is None else line._replace(cut=True)
+            self._splitter.skip(hole)
+            self._skipped += hole
+        self._splitter.feed(text)
+        return cut
+
+    def _continues(self, head: bytes, end: int) -> bool:
+        """Return whether the file, now with these first bytes, was not truncated before ``end``."""
+        return head.startswith(self._head) and os.fstat(self._descriptor).st_size >= end
 
     def _see(self, head: bytes) -> None:
         if head != self._head:

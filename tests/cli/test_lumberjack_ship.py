@@ -119,12 +119,15 @@ def test_no_registry(cli: Cli, server: Server, tmp_path: Path) -> None:
 
 def test_version_1(cli: Cli, server: Server, tmp_path: Path) -> None:
     """The keys are those of logstash-forwarder. A byte order mark is no part of a line."""
-    (tmp_path / "a.log").write_bytes("\ufeff1\n\xe9\n".encode())
+    (tmp_path / "a.log").write_bytes(f"\ufeff1\n\xe9\n{'x' * 30}\n".encode())
     options = ("--lumberjack-version", "1", "--field", "env=test", "--host", "web1")
+    options += ("--max-line", "20")
     assert cli(*SHIP, "a.log", "--to", server.uri, "--no-registry", *options).returncode == 0
     path = str(tmp_path / "a.log")
-    events = server.events(2)
+    events = server.events(3)
     (identity,) = {event.pop("file_id") for event in events}
+    cut = events.pop()
+    assert (cut["line"], cut["flags"]) == ("x" * 20, "truncated")
     assert re.fullmatch("[0-9a-f]{16}", identity)
     assert events == [
         {"env": "test", "file": path, "host": "web1", "offset": "0", "line": "1"},
