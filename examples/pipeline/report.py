@@ -72,11 +72,17 @@ def show(found: Row) -> None:
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print(f"\n  {title}")
+    rows = [[_printable(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for row in (heads, *rows):
         first, *others = zip(row, widths, strict=True)
         cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)]
         print("    " + "  ".join(cells))
+
+
+def _printable(text: str) -> str:
+    """Return a name out of a log file without what a terminal would obey."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def prove(found: Row, files: dict[str, Contents], seen: list[Minute]) -> str:

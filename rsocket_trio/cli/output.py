@@ -1,4 +1,8 @@
-"""Print items as text or as one JSON object per line: `render`."""
+"""Items as text or as one JSON object per line: `render`; and on a terminal: `for_terminal`.
+
+Everything that a command prints of a peer, or of a file of others, leaves it in `stdio.Writer` or
+in `standard_streams`. Both use `for_terminal`. Into a pipe or a file goes what the peer has sent.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,20 @@ from rsocket_trio.escapes import Escapes
 if TYPE_CHECKING:
     from rsocket_trio.payload import Payload
 
-__all__ = ["json_line", "render", "utc"]
+__all__ = ["for_terminal", "json_line", "render", "utc"]
 
 _ESCAPES: Final = Escapes(lambda c: json.dumps(c)[1:-1])
+_ON_TERMINAL: Final = Escapes(lambda c: c if c in "\n\t" else c.encode("unicode_escape").decode())
+
+
+def for_terminal(data: bytes) -> bytes:
+    """Return lines as a terminal may get them: it would obey some characters of a peer.
+
+    All that cannot be printed is escaped: control characters, also those of one byte above 127, and
+    characters that change the direction of the text. Line ends and tabs stay.
+    """
+    text = data.decode(errors="backslashreplace")
+    return text.translate(_ON_TERMINAL).encode()
 
 
 def render(payload: Payload, *, as_json: bool) -> bytes:

@@ -12,6 +12,7 @@ import sys
 from typing import Final
 
 from .exits import LOCAL_IO, Failure
+from .output import for_terminal
 
 __all__ = [
     "LONGEST_LINE",
@@ -60,7 +61,7 @@ def print_bytes(line: bytes) -> None:
     if sys.stdout is None:
         raise Failure("standard output is closed", LOCAL_IO)
     try:
-        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.write(for_terminal(line) if sys.stdout.isatty() else line)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
@@ -75,7 +76,7 @@ def print_error_bytes(line: bytes) -> None:
         Failure: It cannot be written.
     """
     try:
-        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.write(for_terminal(line) if sys.stderr.isatty() else line)
         sys.stderr.buffer.flush()
     except OSError as error:
         text = f"cannot write to standard error: {error.strerror}"

@@ -22,6 +22,7 @@ import trio
 from rsocket_trio import os_support
 
 from .exits import LOCAL_IO, Failure
+from .output import for_terminal
 from .standard_streams import LONGEST_LINE, line_too_long
 
 __all__ = ["LineReader", "Writer"]
@@ -95,7 +96,7 @@ class Writer:
         Checkpoint: always.
         If cancelled: a part may have been written.
         """
-        rest = memoryview(data)
+        rest = memoryview(for_terminal(data) if os.isatty(self._fd) else data)
         if not rest:
             await trio.lowlevel.checkpoint()
         while rest:

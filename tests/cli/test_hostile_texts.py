@@ -1,12 +1,18 @@
-"""Texts of a server in errors and in JSON do not control the terminal of the command line."""
+"""Texts of peers, and of files of others, do not control the terminal of the command line."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import pty
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 import trio
@@ -19,8 +25,15 @@ from rsocket_trio import (
     Requester,
     Responder,
     Setup,
+    rsio,
     serve,
+    ttrpc,
 )
+from rsocket_trio.cli.grammar import build_parser
+from rsocket_trio.reactive_streams import from_iterable
+from rsocket_trio.spool import Batch, open_spool
+from tests.cli.senders import Sender
+from tests.programs import environment
 
 EVIL = "\x1b[31m\nFORGED\r\x9b1m\u2028\u202e\x00\U000e0001"
 UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
@@ -84,3 +97,248 @@ async def test_json() -> None:
     assert not UNPRINTABLE.search(text), ascii(text)
     assert text.count("\n") == 1
     assert json.loads(text)["data"] == EVIL
+
+
+# On a terminal.
+
+UNDER_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
+PROTOS = Path(__file__).parent / "protos"
+
+
+class OnTerminal(Hostile):
+    """Gives items with texts for the terminal."""
+
+    async def request_stream(self, payload: Payload) -> AsyncIterator[Payload]:
+        yield Payload(EVIL.encode())
+        yield Payload(b"\x9b31m FORGED \xff")
+
+    def request_channel(
+        self, first: Payload, _: trio.abc.ReceiveChannel[Payload]
+    ) -> AsyncIterator[Payload]:
+        return self.request_stream(first)
+
+
+async def welcome(setup: Setup, requester: Requester) -> Responder:
+    if setup.metadata is not None:
+        raise RejectedSetup(EVIL)
+    return OnTerminal()
+
+
+class Scene:
+    """Runs commands on a terminal, beside peers of theirs."""
+
+    def __init__(self, directory: Path, nursery: trio.Nursery) -> None:
+        self.directory = directory
+        self.nursery = nursery
+        self.shown = ""
+
+    async def run(self, *words: str) -> None:
+        """Run a command, and keep what the terminal gets."""
+        async with self.started(*words):
+            pass
+
+    @asynccontextmanager
+    async def started(self, *words: str) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
+        """Start a command; yield what waits for a text. Leaving waits for its end."""
+        ours, theirs = pty.openpty()
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-m", "rsocket_trio", *words],
+            stdin=-3,  # DEVNULL
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self.directory,
+            env=environment(),
+        )
+        os.close(theirs)
+        changed = trio.Event()
+
+        async def read() -> None:
+            nonlocal changed
+            while True:
+                await trio.lowlevel.wait_readable(ours)
+                try:
+                    data = os.read(ours, 65536)
+                except OSError:  # the terminal has no writer any more
+                    data = b""
+                # Our own lines of progress, and the line ends of a terminal.
+                text = data.decode(errors="backslashreplace").replace("\r\n", "\n")
+                self.shown += text.replace("\r\x1b[K", "")
+                changed.set()
+                changed = trio.Event()
+                if not data:
+                    return
+
+        async def until(text: str) -> None:
+            while text not in self.shown:
+                await changed.wait()
+
+        try:
+            with trio.fail_after(30):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(read)
+                    yield until
+                    await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+            os.close(ours)
+
+    async def rsocket(self) -> str:
+        server = await self.nursery.start(serve, welcome, "tcp://127.0.0.1:0")
+        return str(server.uris[0])
+
+    async def ttrpc(self) -> str:
+        service = ttrpc.Service("ttrpc.integration.streaming.Streaming")
+
+        @service.method("Echo")
+        async def echo(_request: bytes) -> bytes:
+            raise ttrpc.NotFound(EVIL)
+
+        uri = f"unix://{self.directory}/t"
+        await self.nursery.start(ttrpc.serve, service, uri)
+        return uri
+
+    async def spool(self) -> str:
+        where = self.directory / "spool"
+        async with open_spool(where) as spool:
+            await spool.append(Batch(1, EVIL.replace("\n", "").encode(), encoding="json-lines"))
+            await spool.commit(EVIL, 0)
+        return str(where)
+
+
+async def _request(scene: Scene) -> None:
+    await scene.run("request", await scene.rsocket(), "good")
+
+
+async def _stream(scene: Scene) -> None:
+    await scene.run("stream", await scene.rsocket(), "x")
+
+
+async def _channel(scene: Scene) -> None:
+    await scene.run("channel", await scene.rsocket(), "x")
+
+
+async def _fnf(scene: Scene) -> None:
+    await scene.run("fnf", "--auth-bearer", "token", await scene.rsocket(), "x")
+
+
+async def _push(scene: Scene) -> None:
+    await scene.run("push", "--setup-metadata", "x", await scene.rsocket(), "x")
+
+
+async def _bench(scene: Scene) -> None:
+    await scene.run("bench", "--duration", "0.1", "--warmup", "0", await scene.rsocket())
+
+
+async def _decode(scene: Scene) -> None:
+    await scene.run("decode", "000000012c0000000201" + EVIL.encode().hex())
+
+
+async def _lumberjack_serve(scene: Scene) -> None:
+    async with scene.started(
+        *("lumberjack", "serve", "--listen", "lumberjack://127.0.0.1:0", "--take", "1")
+    ) as until:
+        await until("listening on ")
+        await until("\n")
+        found = re.search(r"127\.0\.0\.1:(\d+)", scene.shown)
+        assert found is not None
+        with Sender(int(found[1])) as sender:
+            sender.send(EVIL.encode(), json.dumps(EVIL, ensure_ascii=True).encode())
+            await trio.to_thread.run_sync(sender.acks, 2)
+
+
+async def _collect(scene: Scene) -> None:
+    await scene.run("collect", "--status", await scene.rsocket())
+
+
+async def _spool_info(scene: Scene) -> None:
+    await scene.run("spool", "info", await scene.spool())
+
+
+async def _spool_read(scene: Scene) -> None:
+    await scene.run("spool", "read", await scene.spool())
+
+
+async def _spool_forget(scene: Scene) -> None:
+    await scene.run("spool", "forget", await scene.spool(), "another")
+
+
+async def _ttrpc_call(scene: Scene) -> None:
+    words = ("--hex", await scene.ttrpc(), "ttrpc.integration.streaming.Streaming/Echo", "")
+    await scene.run("ttrpc", "call", *words)
+
+
+async def _ttrpc_stream(scene: Scene) -> None:
+    method = "ttrpc.integration.streaming.Streaming/Echo"
+    words = ("--hex", "--kind", "server_stream", await scene.ttrpc(), method, "")
+    await scene.run("ttrpc", "stream", *words)
+
+
+async def _ttrpc_describe(scene: Scene) -> None:
+    text = (PROTOS / "streaming.proto").read_text()
+    text = text.replace("service Streaming", "// \x1b[31m FORGED \u202e\nservice Streaming")
+    (scene.directory / "evil.proto").write_text(text)
+    words = ("--proto", "evil.proto", "ttrpc.integration.streaming.Streaming")
+    await scene.run("ttrpc", "describe", *words)
+
+
+async def _rsio_subscribe(scene: Scene) -> None:
+    publishers = {"words": from_iterable([EVIL.encode()])}
+    server = await scene.nursery.start(rsio.serve, publishers, "rsio://127.0.0.1:0")
+    await scene.run("rsio", "subscribe", str(server.uris[0]), "words")
+
+
+_NO_TEXT = "prints its addresses and, by the log, what test_log_policy tests"
+ROWS: dict[str, Callable[[Scene], Awaitable[None]] | str] = {
+    "serve": _NO_TEXT,
+    "ttrpc serve": _NO_TEXT,
+    "lumberjack ship": "a receiver sends numbers only",
+    "ttrpc list": "prints names, which protobuf checks",
+    "conformance": "escapes what it quotes of a peer: test_conformance",
+    "request": _request,
+    "fnf": _fnf,
+    "push": _push,
+    "stream": _stream,
+    "channel": _channel,
+    "bench": _bench,
+    "decode": _decode,
+    "lumberjack serve": _lumberjack_serve,
+    "collect": _collect,
+    "spool info": _spool_info,
+    "spool read": _spool_read,
+    "spool forget": _spool_forget,
+    "ttrpc call": _ttrpc_call,
+    "ttrpc stream": _ttrpc_stream,
+    "ttrpc describe": _ttrpc_describe,
+    "rsio subscribe": _rsio_subscribe,
+}
+
+
+def commands(parser: argparse.ArgumentParser, before: str = "") -> Iterator[str]:
+    """The names of all commands of the grammar."""
+    groups: list[Any] = [each for each in parser._actions if isinstance(each.choices, dict)]
+    for name, child in (pair for group in groups for pair in group.choices.items()):
+        yield from list(commands(child, f"{before}{name} ")) or [f"{before}{name}"]
+
+
+def test_each_command_has_a_row() -> None:
+    """A new command has to say what it shows of its peer."""
+    assert sorted(commands(build_parser())) == sorted(ROWS)
+
+
+@pytest.mark.parametrize("command", [name for name, row in ROWS.items() if callable(row)])
+async def test_terminal(command: str, tmp_path: Path) -> None:
+    """The text of the peer arrives, and no character of it that a terminal obeys."""
+    play = ROWS[command]
+    assert callable(play)
+    async with trio.open_nursery() as nursery:
+        scene = Scene(tmp_path, nursery)
+        await play(scene)
+        nursery.cancel_scope.cancel()
+    assert "FORGED" in scene.shown
+    assert not UNDER_CONTROL.search(scene.shown), ascii(scene.shown)
+
+
+async def test_pipe() -> None:
+    """A program gets the bytes of the peer."""
+    assert (await run("request", "URI", "good")).stdout == EVIL.encode() + b"\n"
