@@ -116,13 +116,14 @@ def _reading(args: argparse.Namespace) -> Reading:
     if sum(map(len, [host, *fields, *fields.values()])) > _MAX_FIELDS:
         raise Failure("--field and --host are too long: 64K characters in all", USAGE)
     try:
-        encoding = check_encoding(args.encoding)
+        encoding = check_encoding(args.encoding or "utf-8")
     except ValueError as error:
         raise Failure(f"--encoding: {error}", USAGE) from error
     return Reading(
         max_events=min(args.window, _CHUNK_OF_EVENTS),
         max_line=args.max_line,
         multiline=_multiline(args),
+        refuse_wide=args.encoding is None,
         writer=partial(
             EventWriter if args.lumberjack_version == 2 else PairWriter,
             host=host,

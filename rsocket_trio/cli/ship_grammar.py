@@ -150,8 +150,8 @@ def _add_events(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--encoding",
         metavar="NAME",
-        default="utf-8",
-        help="encoding of the files (default utf-8); a line must end with the byte 0x0A",
+        help="encoding of the files, whose lines must end with the byte 0x0A (default utf-8; then"
+        " files that seem to be UTF-16 or UTF-32 are refused)",
     )
     group.add_argument(
         "--invalid-bytes",

@@ -10,7 +10,14 @@ from typing import Final, Literal
 
 from .entry import Entry
 
-__all__ = ["EXPANSION", "EventWriter", "InvalidBytes", "check_encoding", "flags_of"]
+__all__ = [
+    "EXPANSION",
+    "EventWriter",
+    "InvalidBytes",
+    "check_encoding",
+    "flags_of",
+    "wide_encoding",
+]
 
 InvalidBytes = Literal["replace", "backslashreplace"]
 """What becomes of bytes that the encoding does not allow: U+FFFD, or ``\\xNN``."""
@@ -19,6 +26,12 @@ EXPANSION: Final = 6
 """A byte of a file becomes this many bytes of JSON, at most: a control character is ``\\u0000``."""
 
 _BOM: Final = codecs.BOM_UTF8
+_WIDE_BOMS: Final = {
+    codecs.BOM_UTF32_LE: "UTF-32",  # first: it begins as the one of UTF-16
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 _quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -42,6 +55,24 @@ def check_encoding(name: str) -> str:
             f"{name} is not supported: a line must end with the byte 0x0A, as in UTF-8"
         )
     return usual
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """Return ``UTF-16`` or ``UTF-32`` if the first bytes of a file are such text; else ``None``.
+
+    It is told by its byte order mark, or by the NUL bytes that most of its characters have in the
+    same places: with UTF-16 in each second place, with UTF-32 in two more.
+    """
+    for mark, name in _WIDE_BOMS.items():
+        if head.startswith(mark):
+            return name
+    nul = [head[place::4].count(0) for place in range(4)]
+    for first, *others in (nul, nul[::-1]):
+        most = len(head) // 4 - 1
+        if most > 0 and not first and min(others) >= most:
+            return "UTF-32"
+    few, many = sorted((nul[0] + nul[2], nul[1] + nul[3]))
+    return "UTF-16" if many >= max(2, len(head) // 4) and few * 8 <= many else None
 
 
 class EventWriter:

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from .entry import Entry
-from .event_text import EventWriter
+from .event_text import EventWriter, wide_encoding
 from .holes import find_data, without_holes
 from .identity import FileKey, Fingerprint, head_of
 from .lines import LineSplitter
@@ -35,12 +35,14 @@ class Reading:
         max_line: Bytes of a line, or of an entry of several lines. Lines are cut there.
         multiline: Which lines belong together; ``None``: each line is an event.
         writer: Makes the `EventWriter` of a file, from its path and the identity of its content.
+        refuse_wide: Whether files that are UTF-16 or UTF-32 are refused: their lines would be torn.
     """
 
     max_events: int
     max_line: int
     multiline: MultilineRule | None
     writer: Callable[[str, str], EventWriter]
+    refuse_wide: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -76,8 +78,8 @@ class Tail:
         known: Returns what is remembered of a file with this key, these first bytes and this size.
 
     Raises:
-        OSError: The file cannot be opened, or it has bytes but no size: its end would look like a
-            truncation again and again.
+        OSError: The file cannot be opened, it is refused by ``reading``, or it has bytes but no
+            size: its end would look like a truncation again and again.
 
     Attributes:
         key: The identity of the file.
@@ -96,6 +98,7 @@ class Tail:
         known: Callable[[FileKey, bytes, int], Position | None],
     ) -> None:
         self._reading = reading
+        self._path = path
         self._name = name
         # Without O_NONBLOCK, the open of a named pipe waits for a writer.
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -104,6 +107,7 @@ class Tail:
             head = head_of(self._descriptor)
             facts = os.fstat(self._descriptor)
             _check_size(path, head, facts.st_size)
+            self._check_encoding(head)
             self.key = FileKey.of(facts)
             position = known(self.key, head, facts.st_size)
         except BaseException:  # closed before the error goes on
@@ -160,7 +164,7 @@ class Tail:
         written down before anything is read.
 
         Raises:
-            OSError: The file cannot be read.
+            OSError: The file cannot be read, or now it is refused.
         """
         if not self._splitter.more and not self._pieces:
             head = head_of(self._descriptor)
@@ -284,8 +288,19 @@ class Tail:
 
     def _see(self, head: bytes) -> None:
         if head != self._head:
+            self._check_encoding(head)
             self._head = head
             self.fingerprint = Fingerprint.of(head)
+
+    def _check_encoding(self, head: bytes) -> None:
+        name = wide_encoding(head) if self._reading.refuse_wide else None
+        if name is not None:
+            raise OSError(
+                errno.EINVAL,
+                f"it seems to be {name}, which is not supported: write it, or convert it, in UTF-8"
+                " (--encoding utf-8 ships it as it is)",
+                self._path,
+            )
 
     def _batch(self, entries: list[Entry], *, at_end: bool = False) -> Batch:
         skipped, self._skipped = self._skipped, 0

@@ -55,8 +55,9 @@ class Receiver:
         await until(lambda: condition(self))
 
 
-def reading(*, multiline=None, max_events=100, max_line=1000, **options):
+def reading(*, multiline=None, max_events=100, max_line=1000, refuse_wide=False, **options):
     return Reading(
+        refuse_wide=refuse_wide,
         max_events=max_events,
         max_line=max_line,
         multiline=multiline,

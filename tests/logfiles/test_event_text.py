@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.logfiles import EXPANSION, Entry, EventWriter, check_encoding
+from rsocket_trio.logfiles.event_text import wide_encoding
 
 
 def writer(**options):
@@ -98,3 +99,29 @@ def test_encodings(name):
 def test_encodings_that_are_refused(name, reason):
     with pytest.raises(ValueError, match=reason):
         check_encoding(name)
+
+
+LATIN = st.text(st.characters(min_codepoint=1, max_codepoint=0xFF), min_size=3)
+
+
+@given(text=LATIN, width=st.sampled_from([16, 32]), order=st.sampled_from(["le", "be"]))
+def test_wide_text_is_recognised_by_its_nul_bytes(text, width, order):
+    """Also if its last NUL bytes are not there yet, or count as reserved room."""
+    data = text.encode(f"utf-{width}-{order}")
+    assert wide_encoding(data) == f"UTF-{width}"
+    assert wide_encoding(data.rstrip(b"\0")) == f"UTF-{width}"
+
+
+@given(text=st.text(), width=st.sampled_from([16, 32]), order=st.sampled_from(["le", "be"]))
+def test_wide_text_is_recognised_by_its_byte_order_mark(text, width, order):
+    assert wide_encoding(f"\ufeff{text.lstrip(chr(0))}".encode(f"utf-{width}-{order}"))
+
+
+@given(text=st.text(st.characters(min_codepoint=1, exclude_categories=["Cs"])))
+def test_text_of_bytes_is_not_taken_for_wide_text(text):
+    assert wide_encoding(text.encode()) is None
+
+
+@pytest.mark.parametrize("data", [b"\0\0\0one\n", bytes(1024), b"a\0b c d e f g", b"1\n\0002\n"])
+def test_some_nul_bytes_do_not_make_wide_text(data):
+    assert wide_encoding(data) is None

@@ -565,3 +565,19 @@ async def test_a_file_without_a_size(tmp_path, receiver):
     with pytest.raises(FilesMissing, match="/proc/version: it has bytes, but no size"):
         await ship_once(tmp_path, receiver, "a.log", "/proc/version")
     assert receiver.seen == []
+
+
+async def test_wide_text_is_refused(tmp_path, receiver, caplog):
+    """Nothing of it is shipped, also if the file was empty first. In UTF-8 it is shipped."""
+    file = tmp_path / "a.log"
+    file.write_text("one\n", "utf-16")
+    with pytest.raises(FilesMissing, match="UTF-16, which is not supported: write it, or convert"):
+        await ship_once(tmp_path, receiver, "a.log", refuse_wide=True)
+    os.truncate(file, 0)
+    async with following(tmp_path, receiver, "a.log", refuse_wide=True) as shipment:
+        await receiver.until(lambda _: shipment.counts.files == 1)
+        file.write_text("one\n", "utf-16")
+        await receiver.until(lambda _: "UTF-16" in caplog.text)
+        file.write_text("two\n")
+        await receiver.until(lambda r: r.messages == ["two"])
+    assert [event["message"] for event in receiver.seen] == ["two"]
