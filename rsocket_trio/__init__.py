@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     )
     from .server import Server, ServerStatistics, serve, serve_transport
     from .sockets.allowed import Allow, Allowed
+    from .sockets.reloadable import ReloadableContext
     from .stopping import Stopping
     from .streamed import AnyPayload, StreamedPayload
     from .tracing import Tracing, current_trace
@@ -156,6 +157,7 @@ __all__ = [
     "Rejected",
     "RejectedResume",
     "RejectedSetup",
+    "ReloadableContext",
     "RemoteProtocolError",
     "RequestFacts",
     "Requester",
@@ -227,6 +229,7 @@ _HOMES = {
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",
         "sockets.allowed": "Allow Allowed",
+        "sockets.reloadable": "ReloadableContext",
         "streamed": "AnyPayload StreamedPayload",
         "tracing": "Tracing current_trace",
         "transports.base": "FrameTransport TransportInfo",

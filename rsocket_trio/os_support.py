@@ -34,6 +34,7 @@ __all__ = [
     "POLL_HANGUP",
     "POSITIONED_READS",
     "PROCESSES",
+    "RELOAD_SIGNALS",
     "RESOURCE_LIMITS",
     "STOP_SIGNALS",
     "UNIX_SOCKETS",
@@ -104,6 +105,11 @@ STOP_SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)
 )
 """The signals that stop long-running commands: Ctrl-C, kill, and on Windows Ctrl-Break."""
+
+RELOAD_SIGNALS: Final = tuple(
+    getattr(signal, name) for name in ("SIGHUP",) if hasattr(signal, name)
+)
+"""The signals for which commands that serve read their certificates again."""
 
 PIPE_SIZE: Final[int] = getattr(select, "PIPE_BUF", 512)
 """The bytes that a pipe accepts, at least, when it is ready for writing (POSIX, "pipe")."""

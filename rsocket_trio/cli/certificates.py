@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ssl
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rsocket_trio import ReloadableContext
 
 from .exits import USAGE, Failure
 
@@ -45,8 +48,10 @@ def client_context(
 
 def server_context(
     args: argparse.Namespace, encrypted: list[str], schemes: str
-) -> ssl.SSLContext | None:
+) -> ReloadableContext | None:
     """Return the TLS context of a server, as the options of `add_server_tls` have it.
+
+    When it loads the files again, it raises `Failure` as here.
 
     Args:
         args: The parsed arguments.
@@ -69,6 +74,10 @@ def server_context(
         raise Failure(f"--cert works only with {schemes} addresses", USAGE)
     if args.client_cert is not None and args.ca is None:
         raise Failure("--client-cert needs --ca", USAGE)
+    return ReloadableContext(partial(_load_server, args))
+
+
+def _load_server(args: argparse.Namespace) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     load_certificate(context, args.cert, args.key)
     if args.ca is not None:
@@ -117,7 +126,8 @@ def load_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> Non
     try:
         context.load_cert_chain(cert, key)
     except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
+        # The second: there is no certificate of the kind of the key, e.g. RSA.
+        if error.reason in {"KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}:
             text = f"cannot use {cert!r}: the key in {key or cert!r} belongs to another certificate"
         elif key is None:
             text = f"cannot use {cert!r}: it must contain a certificate and its key, in PEM format"

@@ -90,7 +90,9 @@ class _Run:
     async def run(self) -> int:
         what = "events that have been taken"
         try:
-            return await serve_until_stopped(self._collect, self._args.grace, what, self._watch)
+            return await serve_until_stopped(
+                self._collect, self._args.grace, what, self._watch, [self._context]
+            )
         finally:
             if self._collector is not None:
                 numbers = self._collector.statistics()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from rsocket_trio import ReloadableContext
 from rsocket_trio.lumberjack import (
     Batch,
     InvalidEvent,
@@ -107,7 +107,7 @@ async def _spool_events(args: argparse.Namespace, run: _Run) -> int:
 async def _run(
     args: argparse.Namespace,
     config: LumberjackConfig,
-    context: ssl.SSLContext | None,
+    context: ReloadableContext | None,
     handler: Callable[[Batch], Awaitable[None]],
     work: Callable[[LumberjackServer], Awaitable[None]],
 ) -> int:
@@ -127,7 +127,9 @@ async def _run(
         max_connections=args.max_connections,
     )
     try:
-        return await serve_until_stopped(start, args.grace, "events that have been read", watched)
+        return await serve_until_stopped(
+            start, args.grace, "events that have been read", watched, [context]
+        )
     finally:
         if running is not None:
             numbers = running.statistics()

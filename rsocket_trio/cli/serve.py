@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     plain = [uri for uri in args.listen if uri not in rsio]
     encrypted = [uri for uri in args.listen if _parsed(uri).is_encrypted]
     context = server_context(args, encrypted, _ENCRYPTED)
+    of_rsio = server_context(args, encrypted, _ENCRYPTED) if rsio else None  # has its own ALPN
     options: dict[str, Any] = {
         "max_connections": args.max_connections,
         "allow": _allow(args),
@@ -68,16 +69,14 @@ def run(args: argparse.Namespace) -> int:
                 _serve_rsio,
                 load_published(args.target),
                 rsio,
-                # One of its own, as rsio sets the ALPN.
-                ssl_context=server_context(args, encrypted, _ENCRYPTED)
-                if _any_encrypted(rsio)
-                else None,
+                ssl_context=of_rsio if _any_encrypted(rsio) else None,
                 **(web if _any_websocket(rsio) else {}),
                 **options,
             )
         )
     start = starts[0] if len(starts) == 1 else partial(_serve_all, starts)
-    return trio.run(serve_until_stopped, start, args.grace, "running streams")
+    contexts = [context, of_rsio]
+    return trio.run(serve_until_stopped, start, args.grace, "running streams", None, contexts)
 
 
 async def _serve_rsio(

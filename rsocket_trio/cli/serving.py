@@ -1,14 +1,20 @@
-"""Run a server until a signal stops it: `serve_until_stopped`. A second signal stops it at once."""
+"""Run a server until a signal stops it: `serve_until_stopped`. A second signal stops it at once.
+
+SIGHUP is no such signal: the certificates are read again. But the SIGHUP of a terminal that was
+closed stops the server, as there is nobody any more who looks after it.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 
-from rsocket_trio import Allow
-from rsocket_trio.os_support import STOP_SIGNALS
+from rsocket_trio import Allow, ReloadableContext
+from rsocket_trio.os_support import RELOAD_SIGNALS, STOP_SIGNALS
 from rsocket_trio.uri import AddressKind, Uri, kind_of, shown
 
 from .exits import DONE, UNREACHABLE, USAGE, Failure
@@ -16,6 +22,9 @@ from .logs import logger
 from .stdio import Writer
 
 __all__ = ["RunningServer", "allowed", "serve_until_stopped"]
+
+
+_STREAMS: Final = (0, 1, 2)
 
 
 class RunningServer(Protocol):
@@ -34,6 +43,7 @@ async def serve_until_stopped(
     grace: float,
     rest: str,
     work: Callable[[Any], Awaitable[None]] | None = None,
+    contexts: Sequence[ReloadableContext | None] = (),
 ) -> int:
     """Start a server, print its addresses, and wait until signals stop it.
 
@@ -42,6 +52,7 @@ async def serve_until_stopped(
         grace: How long it may go on after the first signal, in seconds.
         rest: What may go on then, for the log.
         work: Runs while the server runs, and gets it. When it returns, the server is stopped.
+        contexts: The TLS of the server, which SIGHUP loads again.
 
     Returns:
         0 after a graceful stop or the end of ``work``, else 128 plus the number of the signal that
@@ -59,6 +70,7 @@ async def serve_until_stopped(
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace, rest)
             nursery.start_soon(stop.watch, signals)
+            await nursery.start(_reload, [each for each in contexts if each], stop)
             try:
                 server = stop.server = await _start(nursery, start)
                 lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)
@@ -101,17 +113,58 @@ class _Stop:
 
     async def watch(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
-            if self._stopping or self.server is None:
-                self.status = 128 + number
-                self._nursery.cancel_scope.cancel(reason="a signal came")
-            else:
-                self._stopping = True
-                self._nursery.start_soon(self._close, self.server)
+            self.stop(number)
+
+    def stop(self, number: int) -> None:
+        """Stop gracefully for the first signal, and at once for a further one."""
+        if self._stopping or self.server is None:
+            self.status = 128 + number
+            self._nursery.cancel_scope.cancel(reason="a signal came")
+        else:
+            self._stopping = True
+            self._nursery.start_soon(self._close, self.server)
 
     async def _close(self, server: RunningServer) -> None:
         logger.info("stopping: %s have %g s to finish", self._rest, self._grace)
         await server.aclose(grace=self._grace)
         self._nursery.cancel_scope.cancel(reason="stopped")
+
+
+async def _reload(
+    contexts: Sequence[ReloadableContext], stop: _Stop, task_status: trio.TaskStatus[None]
+) -> None:
+    """Read the certificates again for each SIGHUP; or stop, if the terminal was closed."""
+    terminals = _terminals()
+    # One that is ignored, as nohup has it, stays so.
+    signals = [each for each in RELOAD_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    if not signals:
+        task_status.started()
+        return
+    with trio.open_signal_receiver(*signals) as hangups:
+        task_status.started()
+        async for number in hangups:
+            if _terminals() != terminals:
+                stop.stop(number)
+            elif not contexts:
+                logger.info("SIGHUP: there are no certificates to read again")
+            else:
+                await _read_again(contexts)
+
+
+async def _read_again(contexts: Sequence[ReloadableContext]) -> None:
+    try:
+        for each in contexts:
+            # In a thread: a disk may be slow, and a key may ask for its password.
+            await trio.to_thread.run_sync(each.reload, abandon_on_cancel=True)
+    except (Failure, OSError) as error:
+        logger.error("SIGHUP: the old certificates stay in use: %s", error)
+    else:
+        logger.info("SIGHUP: new connections get the certificates now in the files")
+
+
+def _terminals() -> list[int]:
+    """Return which of the standard streams are terminals; none is one that was closed."""
+    return [each for each in _STREAMS if os.isatty(each)]
 
 
 def allowed(who: Sequence[tuple[str, int | bool]], uris: Iterable[Uri]) -> Allow | None:

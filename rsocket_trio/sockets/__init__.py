@@ -15,6 +15,7 @@ Kinds of sockets:
 - ``tcp``: dial, listen, and the addresses of a connection
 - ``tls``: begin TLS on a socket, as client or server
 - ``tls_stream``: the encrypted stream, from its handshake to its alerts
+- ``reloadable``: certificates that are read again while connections are served
 - ``unix``: Unix sockets, and their files or abstract names
 - ``vsock``: between a virtual machine and its host
 - ``hybrid_vsock``: the same by the Unix socket of a hypervisor

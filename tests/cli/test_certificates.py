@@ -21,6 +21,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         issued.cert_chain_pems[0].write_to_path(f"{name}.pem")
         issued.private_key_pem.write_to_path(f"{name}.key")
         issued.private_key_and_cert_chain_pem.write_to_path(f"{name}.both")
+    rsa = authority.issue_cert("rsa.example", key_type=trustme.KeyType.RSA)
+    rsa.private_key_pem.write_to_path("rsa.key")
     Path("text").write_text("no PEM\n")
     return tmp_path
 
@@ -43,6 +45,11 @@ def test_certificates_are_loaded(directory: Path, cert: str, key: str | None) ->
             "one.pem",
             "two.key",
             "cannot use 'one.pem': the key in 'two.key' belongs to another certificate",
+        ),
+        (
+            "one.pem",
+            "rsa.key",
+            "cannot use 'one.pem': the key in 'rsa.key' belongs to another certificate",
         ),
         (
             "one.pem",
