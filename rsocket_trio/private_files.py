@@ -1,22 +1,56 @@
 """What this package keeps on disk is closed to other users: how its files and directories are made.
 
-Somebody else may have prepared a directory, with links to files of ours in it. So a file is opened
-without following a link, and neither links nor files of other users are taken for our own.
+Somebody else may have prepared a directory: with links to files of ours, with pipes that block who
+opens them, or with a database that runs code of its maker, as a trigger does, or a view without end
+in place of a table. So a file is opened without following a link, neither links nor files of other
+users are taken for our own, and a database has plain tables, or it is not read.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
-__all__ = ["NotOurs", "check_ours", "close_database", "make_directory", "open_private"]
+__all__ = [
+    "NotOurs",
+    "bounded",
+    "check_files",
+    "check_ours",
+    "check_tables",
+    "close_database",
+    "make_directory",
+    "open_private",
+]
+
+_INSTRUCTIONS: Final = 10_000_000
+"""What SQLite may do in a block of `bounded`: about half a second. A million consumers of a spool
+take less than this."""
+_LOOK: Final = 10_000
+"""Instructions between two looks at their number."""
+
+_ODD: Final = """
+SELECT type, name FROM main.sqlite_schema
+WHERE NOT (type = 'table' AND rootpage > 0 AND sql LIKE 'CREATE TABLE %')
+AND NOT (type = 'index' AND sql IS NULL)
+UNION ALL
+SELECT 'computed column', found.name || '.' || col.name
+FROM main.sqlite_schema AS found, pragma_table_xinfo(found.name) AS col
+WHERE found.type = 'table' AND col.hidden
+LIMIT 1
+"""
+# The index of a primary key has no SQL. Another one may have any expression.
 
 
 class NotOurs(Exception):
-    """A directory or a file in it belongs to another user, or is a link. The text says which."""
+    """A directory or a file in it is not as we make it, and the text says why.
+
+    It belongs to another user, it is a link or no file, or a database has more than tables.
+    """
 
 
 def make_directory(path: Path, *, group: bool = False) -> None:
@@ -50,6 +84,19 @@ def check_ours(directory: Path, names: Iterable[str]) -> None:
     owner = os.stat(directory).st_uid
     if owner not in (user, 0):
         raise NotOurs(_foreign(directory, owner, user))
+    for path, found in check_files(directory, names):
+        if found.st_uid != user:
+            raise NotOurs(_foreign(path, found.st_uid, user))
+
+
+def check_files(directory: Path, names: Iterable[str]) -> list[tuple[Path, os.stat_result]]:
+    """Check that what a directory has of these names are files; return them.
+
+    Raises:
+        NotOurs: One is a link, or something else: the open of a pipe would wait for ever.
+        OSError: The directory cannot be read.
+    """
+    files = []
     for name in names:
         path = directory / name
         try:
@@ -61,8 +108,13 @@ def check_ours(directory: Path, names: Iterable[str]) -> None:
                 f"{path} is a link, which somebody may have prepared: put the file itself there, or"
                 " use another directory"
             )
-        if found.st_uid != user:
-            raise NotOurs(_foreign(path, found.st_uid, user))
+        if not stat.S_ISREG(found.st_mode):
+            raise NotOurs(
+                f"{path} is no file, and somebody may have prepared it: remove it, or use another"
+                " directory"
+            )
+        files.append((path, found))
+    return files
 
 
 def _foreign(path: Path, owner: int, user: int) -> str:
@@ -107,3 +159,43 @@ def close_database(path: Path, *, group: bool = False) -> None:
         with suppress(FileNotFoundError):  # SQLite removes it with its last connection
             if stat.S_IMODE(os.lstat(each).st_mode) != wanted:
                 each.chmod(wanted)
+
+
+@contextmanager
+def bounded(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let SQLite do a moment's work in the block: else it is interrupted (SQLITE_INTERRUPT).
+
+    The tables of a damaged database, or of one that somebody has prepared, may have no end.
+    """
+    looks = 0
+
+    def look() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > _INSTRUCTIONS // _LOOK
+
+    connection.set_progress_handler(look, _LOOK)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Check that a database has plain tables: nothing in it runs code when we read or write it.
+
+    Args:
+        connection: A connection to the database, which has not read its tables yet.
+        path: Its path, for the text of the error.
+
+    Raises:
+        NotOurs: It has something else.
+        sqlite3.Error: It cannot be read.
+    """
+    connection.execute("PRAGMA trusted_schema = OFF")
+    found = connection.execute(_ODD).fetchone()
+    if found is not None:
+        raise NotOurs(
+            f"{path} has a {found[0]} named {found[1]!r}, and we make plain tables only: somebody"
+            " else has made or changed this database, so it is not read; use another directory"
+        )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import attrs
 
-from .extent import extent_within, read_identity, snapshot
+from ..private_files import bounded
+from .extent import extent_within, read_identity, snapshot, typed
 from .schema import DATABASE_ERRORS, connect_reader, failure
 
 __all__ = ["SpoolDescription", "describe_spool"]
@@ -55,11 +56,14 @@ def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
     where = Path(directory)
     connection = connect_reader(where)
     try:
-        with snapshot(connection):
+        with bounded(connection), snapshot(connection):
             spool_id, _ = read_identity(connection)
-            [(created_at,)] = connection.execute("SELECT created_at FROM spool")
+            (created_at,) = typed(
+                connection.execute("SELECT created_at FROM spool").fetchone(), float
+            )
             extent = extent_within(connection)
             found = connection.execute('SELECT consumer, "offset" FROM positions').fetchall()
+            positions = dict(typed(row, str, int) for row in found)
     except DATABASE_ERRORS as error:
         raise failure(error, where) from error
     finally:
@@ -71,5 +75,5 @@ def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
         head=extent.head,
         batches=extent.batches,
         size=extent.size,
-        positions=dict(found),
+        positions=positions,
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import attrs
 
 from .errors import SpoolFailed
 
-__all__ = ["Extent", "extent_within", "read_extent", "read_identity", "snapshot"]
+__all__ = ["Extent", "extent_within", "read_extent", "read_identity", "snapshot", "typed"]
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +52,17 @@ class Extent:
         )
 
 
+def typed(row: tuple[Any, ...], *types: type) -> tuple[Any, ...]:
+    """Return a row whose values have these types, as they do unless the database is damaged.
+
+    Raises:
+        SpoolFailed: One has another type. SQLite checks what it writes, not what it reads.
+    """
+    if tuple(map(type, row)) != types:
+        raise SpoolFailed("a row of the spool has values of other types: its database is damaged")
+    return row
+
+
 def read_identity(connection: sqlite3.Connection) -> tuple[str, int]:
     """Return the identity of the spool, and the oldest offset that is kept."""
     row = connection.execute("SELECT spool_id, oldest FROM spool").fetchone()
@@ -61,6 +73,7 @@ def read_identity(connection: sqlite3.Connection) -> tuple[str, int]:
 
 
 _EDGE = "SELECT first, count, number, before, cost FROM batches ORDER BY first"
+_WHOLE = (int,) * 5
 
 
 def read_extent(connection: sqlite3.Connection) -> Extent:
@@ -94,10 +107,11 @@ def extent_within(connection: sqlite3.Connection) -> Extent:
     row = connection.execute(f"{_EDGE} LIMIT 1").fetchone()
     if row is None:
         return Extent(oldest=oldest, head=oldest, size=0, batches=0, number=0, before=0)
-    first, _, first_number, first_before, _ = row
+    first, _, first_number, first_before, _ = typed(row, *_WHOLE)
     if first != oldest:
         raise SpoolFailed(f"the oldest batch begins at {first}, and not at {oldest}")
-    last, count, number, before, cost = connection.execute(f"{_EDGE} DESC LIMIT 1").fetchone()
+    row = connection.execute(f"{_EDGE} DESC LIMIT 1").fetchone()
+    last, count, number, before, cost = typed(row, *_WHOLE)
     return Extent(
         oldest=oldest,
         head=last + count,

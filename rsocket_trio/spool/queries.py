@@ -13,7 +13,7 @@ import attrs
 from .batch import StoredBatch
 from .config import SpoolConfig
 from .errors import OffsetNotStored, OffsetTrimmed, SpoolFailed
-from .extent import read_identity
+from .extent import read_identity, typed
 
 __all__ = ["BatchesAhead", "check_range", "fetch", "fetch_ahead", "look_ahead"]
 
@@ -24,6 +24,8 @@ ORDER BY first LIMIT :most
 _BATCHES: Final = f"SELECT first, count, encoding, facts, stored_at, data {_FROM}"
 _HEADS: Final = f"SELECT first, count, encoding, facts, stored_at, length(data), cost {_FROM}"
 # SQLite knows the length of the data without reading them.
+_HEAD_TYPES: Final = (int, int, str, str, float, int, int)
+_BATCH_TYPES: Final = (int, int, str, str, float, bytes)
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +77,9 @@ def look_ahead(
         SpoolFailed: Batches are missing.
     """
     head, size, cost, count, at = None, 0, 0, 0, start
-    with closing(_rows(connection, _HEADS, start, stop, config.max_read_batches)) as rows:
+    with closing(
+        _rows(connection, _HEADS, _HEAD_TYPES, start, stop, config.max_read_batches)
+    ) as rows:
         for row, first_wanted in rows:
             if head is None:
                 head, size = _batch(row, first_wanted, stop, b""), row[5]
@@ -99,7 +103,7 @@ def fetch_ahead(connection: sqlite3.Connection, ahead: BatchesAhead) -> list[Sto
         SpoolFailed: Batches are missing.
     """
     start, stop = ahead.head.start, ahead.stop
-    with closing(_rows(connection, _BATCHES, start, stop, ahead.count)) as rows:
+    with closing(_rows(connection, _BATCHES, _BATCH_TYPES, start, stop, ahead.count)) as rows:
         found = [_batch(row, at, stop, row[5]) for row, at in rows]
     if not found:
         raise _missing(connection, start)
@@ -107,14 +111,19 @@ def fetch_ahead(connection: sqlite3.Connection, ahead: BatchesAhead) -> list[Sto
 
 
 def _rows(
-    connection: sqlite3.Connection, query: str, start: int, stop: int, most: int
+    connection: sqlite3.Connection,
+    query: str,
+    types: tuple[type, ...],
+    start: int,
+    stop: int,
+    most: int,
 ) -> Generator[tuple[tuple[Any, ...], int], None, None]:
     """Iterate over rows without a gap, each with the offset of its first event in the range."""
     at, begun = start, False
     rows = connection.execute(query, {"start": start, "stop": stop, "most": most})
     try:
         for row in rows:
-            first, count = row[:2]
+            first, count = typed(row, *types)[:2]
             if not first <= at < first + count or (begun and first != at):
                 break
             yield row, at

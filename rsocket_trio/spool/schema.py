@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 import uuid
@@ -10,8 +11,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from ..private_files import close_database
-from .directory import DATABASE, database_of, sync_directory
+from ..private_files import NotOurs, bounded, check_files, check_tables, close_database
+from .directory import DATABASE, FILES, database_of, sync_directory
 from .errors import NotASpool, SpoolFailed, SpoolTooNew
 
 __all__ = ["DATABASE_ERRORS", "WAIT", "connect_reader", "connect_writer", "failure"]
@@ -112,8 +113,14 @@ def connect_reader(directory: Path) -> sqlite3.Connection:
     path = database_of(directory)
     if not directory.exists():
         raise NotASpool(f"{directory} is not a spool: there is no such directory")
-    if not path.is_file():  # the open of a pipe would wait
+    if not os.path.lexists(path):
         raise NotASpool(f"{directory} is not a spool: it has no file {DATABASE}")
+    try:
+        check_files(directory, FILES)
+    except NotOurs as error:
+        raise NotASpool(str(error)) from None
+    except OSError as error:
+        raise SpoolFailed(f"the spool in {directory} cannot be read: {error.strerror}") from error
     try:
         connection = sqlite3.connect(
             f"file:{quote(str(path.absolute()))}?mode=ro",
@@ -139,6 +146,11 @@ def failure(error: sqlite3.Error | UnicodeDecodeError, directory: Path) -> NotAS
     """Return the error of this package for an error of the database."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return NotASpool(f"{database_of(directory)} is not a database: {error}")
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+        return SpoolFailed(
+            f"the database in {directory} is damaged, or somebody has prepared it: its tables have"
+            " no end; use another directory, or an older copy of this one"
+        )
     if isinstance(error, UnicodeDecodeError):
         return SpoolFailed(f"the database in {directory} is damaged: its tables are not readable")
     return SpoolFailed(f"the database in {directory} failed: {error}")
@@ -171,10 +183,15 @@ def _recognise(connection: sqlite3.Connection, path: Path) -> int | None:
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
-        return None
-    if application != APPLICATION:
-        raise NotASpool(f"{path} is the database of another program, not of a spool")
+    with bounded(connection):
+        if application == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+            return None
+        if application != APPLICATION or version < 1:
+            raise NotASpool(f"{path} is the database of another program, not of a spool")
+        try:
+            check_tables(connection, path)
+        except NotOurs as error:
+            raise NotASpool(str(error)) from None
     if version > VERSION:
         raise SpoolTooNew(
             f"{path} has version {version} of the format, and this version of rsocket_trio knows "

@@ -201,7 +201,9 @@ class Scene:
     async def spool(self) -> str:
         where = self.directory / "spool"
         async with open_spool(where) as spool:
-            await spool.append(Batch(1, EVIL.replace("\n", "").encode(), encoding="json-lines"))
+            await spool.append(
+                Batch(1, EVIL.replace("\n", "").encode() + b"\n", encoding="json-lines")
+            )
             await spool.commit(EVIL, 0)
         return str(where)
 

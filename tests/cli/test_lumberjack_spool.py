@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -472,3 +473,22 @@ def test_a_wrong_offset(cli: Cli) -> None:
         done = cli("spool", "read", "events", f"--from={text}")
         assert done.returncode == 2
         assert f"{text!r} is not an offset" in done.stderr.decode()
+
+
+def test_a_directory_that_somebody_has_prepared(cli: Cli, tmp_path: Path) -> None:
+    """It is told from a spool with the status of wrong usage, and is not read."""
+
+    async def make() -> None:
+        async with open_spool(tmp_path / "events"):
+            pass
+
+    trio.run(make)
+    with sqlite3.connect(tmp_path / "events/spool.sqlite3") as connection:
+        connection.execute("DROP TABLE batches")
+        endless = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i FROM n)"
+        connection.execute(f"CREATE VIEW batches AS {endless} SELECT i AS first FROM n")
+    connection.close()
+    for words in (("info", "events"), ("read", "events"), ("forget", "events", "x")):
+        done = cli("spool", *words)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"has a view named 'batches'" in done.stderr

@@ -101,10 +101,13 @@ def test_a_disk_that_is_full(path, monkeypatch, code):
     assert reserve.take(2 * MIB)
 
 
-async def test_a_file_that_cannot_be_written(directory, caplog):
+async def test_a_file_that_cannot_be_written(directory, monkeypatch, caplog):
     """One warning, and the spool works without a reserve, also when a transaction fails."""
-    directory.mkdir()
-    (directory / "spool.reserve").mkdir()
+
+    def refuse(*_args):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(reserve_module, "open_private", refuse)
     async with open_spool(directory, config=QUICK) as spool:
         with faulty(spool) as connection:
             left = [3]
@@ -118,7 +121,7 @@ async def test_a_file_that_cannot_be_written(directory, caplog):
             assert await spool.append(lines(2)) == 0
             await spool.commit("me", 2)
     assert caplog.text.count("goes on without a reserve of disk space") == 1
-    assert "Is a directory" in caplog.text
+    assert "Input/output error" in caplog.text
 
 
 async def test_a_moment_without_descriptors(directory, monkeypatch, caplog):

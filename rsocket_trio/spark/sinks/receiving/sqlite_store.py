@@ -11,7 +11,14 @@ from typing import Final
 
 import attrs
 
-from ....private_files import NotOurs, check_ours, close_database, make_directory
+from ....private_files import (
+    NotOurs,
+    bounded,
+    check_ours,
+    check_tables,
+    close_database,
+    make_directory,
+)
 from ....process_lock import LockHeld, NoFileLocks, ProcessLock
 from .store import Commit, StagedAttempt, join_payloads, split_payloads
 
@@ -240,7 +247,12 @@ def _open(directory: Path) -> sqlite3.Connection:
 def _set_up(database: sqlite3.Connection, path: Path) -> None:
     application = database.execute("PRAGMA application_id").fetchone()[0]
     version = database.execute("PRAGMA user_version").fetchone()[0]
-    empty = not database.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    with bounded(database):
+        empty = not database.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        try:
+            check_tables(database, path)
+        except NotOurs as error:
+            raise SinkDirectoryError(str(error)) from None
     if not (application == APPLICATION or (application == 0 and empty)):
         raise SinkDirectoryError(f"{path} is the database of another program, not of a sink")
     if version > VERSION:

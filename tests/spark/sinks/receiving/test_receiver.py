@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from contextlib import suppress
 
@@ -844,6 +845,17 @@ async def test_directories_are_checked(tmp_path):
     database.execute("PRAGMA user_version = 2")
     database.close()
     with pytest.raises(SinkDirectoryError, match="update rsocket_trio"):
+        async with sink_receiver(Router(), ROUTE, Application(), directory=directory):
+            pass
+    database = sqlite3.connect(directory / "sink.sqlite3")
+    database.execute("CREATE TRIGGER t AFTER INSERT ON commits BEGIN DELETE FROM chunks; END")
+    database.close()
+    with pytest.raises(SinkDirectoryError, match="has a trigger named 't'"):
+        async with sink_receiver(Router(), ROUTE, Application(), directory=directory):
+            pass
+    (directory / "sink.sqlite3").unlink()
+    os.mkfifo(directory / "sink.sqlite3")
+    with pytest.raises(SinkDirectoryError, match="is no file"):
         async with sink_receiver(Router(), ROUTE, Application(), directory=directory):
             pass
 
