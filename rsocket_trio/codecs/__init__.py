@@ -5,13 +5,16 @@
 The modules, in reading order:
 
 - ``registry``: the codecs by MIME type, and the error `CodecError`
-- ``builtin``: the codecs for CBOR, JSON, plain text and octets
+- ``cbor``: the codec for CBOR, and what it refuses of a peer
+- ``json``: the codec for JSON
+- ``text``: the codecs for plain text and for octets
 - ``protobuf``: the codec for messages of protobuf
 - ``annotations``: annotations taken apart into unions, fields and type variables
 - ``mismatch``: the errors of a value and of an annotation, with their place
 - ``compiling``: the compiled forms of annotations, recursive ones included
 - ``reading``: plain values into annotated types
 - ``shapes``: how values without parts are read
+- ``scalars``: the rules for numbers, dates and times that all formats share
 - ``containers``: how lists, tuples, sets and mappings are read
 - ``unions``: how the member of a union is chosen
 - ``writing``: annotated types into plain values, with a check of each value
@@ -20,9 +23,11 @@ The modules, in reading order:
 
 from __future__ import annotations
 
-from .builtin import CborCodec, JsonCodec, OctetStreamCodec, TextCodec
+from .cbor import CborCodec
+from .json import JsonCodec
 from .protobuf import ProtobufCodec
 from .registry import DEFAULT_CODECS, Codec, CodecError, Codecs
+from .text import OctetStreamCodec, TextCodec
 
 __all__ = [
     "DEFAULT_CODECS",

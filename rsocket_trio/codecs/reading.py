@@ -168,17 +168,19 @@ class _Compiler(Compiler[Shape]):
         return mapping(read_key, self._part("[value]", values), name, make, check)
 
     def _key(self, arguments: tuple[Any, ...]) -> Reader:
+        read = self._part("[key]", arguments)
         int_key = self._readers.key
         if not arguments or int_key is None:
-            return self._part("[key]", arguments)
-        if stripped(arguments[0]) is int:
-            return int_key.read
-        self._part("[key]", arguments)
-        takes = self.compiled(arguments[0]).takes
-        if takes and str not in takes:
-            name = annotation_name(stripped(arguments[0]))
-            raise Unconvertible(f"keys are text, and {name} is not read from text")
-        return self.compiled(arguments[0]).read
+            return read
+        shape = self.compiled(arguments[0])
+        kinds = shape.takes - shape.spare
+        if kinds <= {str}:
+            return read
+        if kinds == {int}:
+            read_int = int_key.read
+            return lambda key: read(read_int(key))
+        name = annotation_name(stripped(arguments[0]))
+        raise Unconvertible(f"keys are text, and {name} is not read from text alone")
 
     def _class(self, plain: Any, cls: Any, name: str) -> Shape:
         fields = class_fields(plain)

@@ -9,9 +9,11 @@ from typing import Any, Final, Protocol
 from ..errors import RSocketError, StreamError
 from ..field_checks import TEXT, argument, instance_of
 from .annotations import ANY, NONE, annotation_name, members_of
-from .builtin import CborCodec, JsonCodec, OctetStreamCodec, TextCodec
+from .cbor import CborCodec
+from .json import JsonCodec
 from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, unawaited
 from .protobuf import ProtobufCodec, is_message_type
+from .text import OctetStreamCodec, TextCodec
 
 __all__ = [
     "DEFAULT_CODECS",

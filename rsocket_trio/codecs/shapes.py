@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, Flag
+from pathlib import Path, PurePath
 from traceback import walk_tb
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +24,7 @@ __all__ = [
     "literal",
     "made",
     "made_from",
+    "made_of",
 ]
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -63,18 +65,35 @@ def exactly(kind: type) -> Shape:
 
 def from_text(kind: type, convert: Callable[[str], object]) -> Shape:
     """Return the shape of values that are text; ``convert`` raises for a text that is not one."""
+    return Shape(made_of(kind, {str: convert}).read, frozenset((str,)), leaf=True)
+
+
+def made_of(
+    kind: type, ways: Mapping[type, Callable[[Any], object]], usual: Iterable[type] = ()
+) -> Shape:
+    """Return the shape of values that have this type already, or are made of another type.
+
+    Args:
+        kind: The type.
+        ways: How it is made of values of other types; a function raises for a value that is none.
+        usual: Those of the other types that are spare in no union.
+    """
     name = kind.__name__
 
     def read(value: Any) -> Any:
-        if type(value) is not str:
+        of_kind = type(value)
+        if of_kind is kind:
+            return value
+        convert = ways.get(of_kind)
+        if convert is None:
             raise Mismatch.of(name, value)
         try:
             return convert(value)
         except Exception:  # converters raise what they like
             # Without its cause, whose text may show the value.
-            raise Mismatch(f"expected {name}, got another str") from None
+            raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
 
-    return Shape(read, frozenset((str,)), leaf=True)
+    return Shape(read, frozenset((kind, *ways)), leaf=True, spare=frozenset(ways).difference(usual))
 
 
 def _read_float(value: Any) -> float:
@@ -100,6 +119,8 @@ PLAIN: Final[Mapping[type, Shape]] = {
     str: exactly(str),
     float: Shape(_read_float, frozenset((float, int)), leaf=True),
     NONE: Shape(_read_none, frozenset((NONE,)), leaf=True),
+    Path: from_text(Path, Path),
+    PurePath: from_text(PurePath, PurePath),
 }
 """Types that every format has values for."""
 

@@ -51,7 +51,8 @@ def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
     for member, shape in members:
         for kind in shape.takes:
             hopes.setdefault(kind, []).append((member, shape))
-    table = {kind: _chosen(name, kind, candidates) for kind, candidates in hopes.items()}
+    chosen = {kind: _chosen(name, kind, candidates) for kind, candidates in hopes.items()}
+    table = {kind: read for kind, read in chosen.items() if read is not None}
     of_mappings = table.get(dict)
 
     def read(value: Any) -> Any:
@@ -65,9 +66,10 @@ def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
     return Shape(read, frozenset(table), leaf=all(shape.leaf for _, shape in members))
 
 
-def _chosen(name: str, kind: type, candidates: list[tuple[Any, Shape]]) -> Reader:
-    """Return the reader for plain values of one type."""
-    candidates = [each for each in candidates if kind not in each[1].spare] or candidates
+def _chosen(name: str, kind: type, candidates: list[tuple[Any, Shape]]) -> Reader | None:
+    """Return the reader for plain values of one type; ``None`` if they are not read after all."""
+    usual = [each for each in candidates if kind not in each[1].spare]
+    spare, candidates = not usual, usual or candidates
     if len(candidates) == 1:
         return candidates[0][1].read
     hint = ""
@@ -80,6 +82,8 @@ def _chosen(name: str, kind: type, candidates: list[tuple[Any, Shape]]) -> Reade
             # datetime comes last: it would read a date, too. float comes behind int.
             others.sort(key=lambda each: each[0] in (datetime, float))
             return _first_of(name, [s.read for s in (*listed, *[shape for _, shape in others])])
+        if spare:
+            return None
     elif kind is dict:
         classes = [(_fields_of(member), shape.read) for member, shape in candidates]
         choice = _choice_by_fields(name, classes)

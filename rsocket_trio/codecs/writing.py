@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import typing
 from collections import abc, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any, Final
 
 from .annotations import (
@@ -33,7 +34,6 @@ from .containers import as_it_is, steps_of
 from .forms import (
     ACCEPTED,
     LISTED,
-    PLAIN_TYPES,
     STRICT,
     Form,
     Writer,
@@ -43,7 +43,7 @@ from .forms import (
     instances,
     refuse,
 )
-from .mismatch import UNAWAITED, Mismatch, Unconvertible, raise_missing
+from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, raise_missing
 from .reading import no_way
 from .unions import writer_of
 
@@ -58,20 +58,37 @@ class Writers:
     """Functions that write values, by annotation.
 
     Args:
-        leaves: How types without parts are written.
-        kept: Types the format has values for, beside text and numbers.
-        sets: Whether it has values for sets.
+        leaves: How types without parts are written, beside those that are kept.
+        kept: Types whose own values are in the format already. Those of subclasses are written as
+            ``leaves`` says.
+        key: Makes a key of what is written for it.
+        kept_keys: Those of ``kept`` whose values are keys already.
+        among_others: How types are written in a union, if not as elsewhere.
+        check_key: Raises for the type of keys that cannot be read again; for a format whose keys
+            are text.
+        sets: Whether the format has values for sets.
     """
 
     def __init__(
-        self, leaves: Mapping[type, Writer], kept: Iterable[type] = (), *, sets: bool = False
+        self,
+        leaves: Mapping[type, Writer],
+        kept: frozenset[type],
+        *,
+        key: Writer,
+        kept_keys: frozenset[type],
+        among_others: Mapping[type, Writer] = MappingProxyType({}),
+        check_key: Callable[[Any], object] | None = None,
+        sets: bool = False,
     ) -> None:
-        self.kept = PLAIN_TYPES.union(kept)
-        self.leaves: dict[type, Writer] = {
-            **dict.fromkeys(self.kept, as_it_is),
-            PurePath: str,
-            **leaves,
+        self.kept = kept
+        self.leaves: dict[type, Writer] = {**dict.fromkeys(kept, as_it_is), PurePath: str, **leaves}
+        self.key = key
+        self.kept_keys = kept_keys
+        self.among_others = {
+            kind: Form(instances((kind,), kind.__name__, write))
+            for kind, write in among_others.items()
         }
+        self.check_key = check_key
         self.sets = sets
         self._forms: Compiled[Form] = Compiled(lambda: _Compiler(self))
         self._of_classes: dict[type, Writer] = {}
@@ -88,6 +105,19 @@ class Writers:
         """
         return self._forms.of(annotation).write
 
+    def any_writer(self, annotation: Any) -> Writer:
+        """Return `writer`, or `anything` for a name or a class that is not known here.
+
+        Raises:
+            Unconvertible: A part of the type cannot be written.
+        """
+        try:
+            return self.writer(annotation)
+        except Unconvertible:
+            if typing.get_origin(annotation) is not None:
+                raise
+            return self.anything
+
     def anything(self, value: Any) -> Any:
         """Make a value plain by its own type, and its parts by theirs.
 
@@ -95,7 +125,7 @@ class Writers:
             Mismatch: It is a coroutine or an async generator.
         """
         cls = type(value)
-        if cls in PLAIN_TYPES:
+        if cls in self.kept:
             return value
         write = self._of_classes.get(cls)
         if write is None:
@@ -115,7 +145,7 @@ class _Compiler(Compiler[Form]):
     def __init__(self, writers: Writers) -> None:
         super().__init__()
         self._all = writers
-        self._anything = Form(writers.anything, PLAIN_TYPES)
+        self._anything = Form(writers.anything, writers.kept)
 
     def _reference(self, annotation: Any, whole: list[Form]) -> Form:
         return Form(lambda value: whole[0].write(value))
@@ -156,7 +186,7 @@ class _Compiler(Compiler[Form]):
 
     def _leaf(self, base: type, name: str) -> Form:
         accepted = ACCEPTED.get(base, (base,))
-        plain = self._all.kept.intersection(accepted)
+        plain = self._all.kept.intersection((base,))
         return Form(instances(accepted, name, self._all.leaves[base]), plain)
 
     def _literal(self, values: tuple[Any, ...], name: str) -> Form:
@@ -176,9 +206,17 @@ class _Compiler(Compiler[Form]):
         others = [
             form for member, form in zip(members, forms, strict=True) if member not in (None, NONE)
         ]
-        if len(others) == 1 and len(members) == 2:
+        listed = _listed(members)
+        if len(others) == 1 and len(members) == 2 and (NONE, None) not in listed:
             write_other = others[0].write
             return Form(lambda value: None if value is None else write_other(value), plain)
+        forms = [
+            self._all.among_others.get(member, form)
+            for member, form in zip(members, forms, strict=True)
+        ]
+        if listed:
+            forms = [_not_listed(form, listed, name) for form in forms]
+            plain = frozenset[type]().union(*[form.plain for form in forms])
         of_classes: dict[type, list[tuple[Any, Form]]] = {}
         lists: list[tuple[Any, Form]] = []
         for member, form in zip(members, forms, strict=True):
@@ -251,9 +289,12 @@ class _Compiler(Compiler[Form]):
         def write(value: Any) -> Any:
             done = write_items(value)
             try:
-                return set(done)
+                members = set(done)
             except TypeError:
                 return done  # of what has become dicts or lists
+            if len(members) < len(value):
+                raise Mismatch(f"expected {name}, got items that are written alike")
+            return members
 
         return write
 
@@ -283,6 +324,8 @@ class _Compiler(Compiler[Form]):
             except Mismatch as error:
                 error.within(f"[{step} {len(done)}]")
                 raise
+            if len(done) < len(value):
+                raise Mismatch(f"expected {name}, got keys that are written alike")
             return done
 
         return write
@@ -291,7 +334,7 @@ class _Compiler(Compiler[Form]):
         """The form of keys.
 
         Raises:
-            Unconvertible: They are written as what cannot be a key.
+            Unconvertible: They are written as what cannot be a key, or is not read as one.
         """
         form = self._part("[key]", arguments)
         for member in members_of(arguments[0]) if arguments else ():
@@ -299,7 +342,12 @@ class _Compiler(Compiler[Form]):
             maps = has_fields(cls) or (isinstance(cls, type) and issubclass(cls, abc.Mapping))
             if maps or (not self._all.sets and isinstance(cls, type) and issubclass(cls, tuple)):
                 raise Unconvertible(f"{annotation_name(member)} cannot be written as a key")
-        return form
+        if arguments and self._all.check_key is not None:
+            self._all.check_key(arguments[0])
+        elif arguments and len(members_of(arguments[0])) > 1:
+            return form  # text might be read as another member
+        write, make_key = form.write, self._all.key
+        return Form(lambda key: make_key(write(key)), form.plain & self._all.kept_keys)
 
     def _positions(self, parts: Iterable[tuple[str, Any]], name: str) -> Writer:
         writers = [(step, self._part(step, (annotation,)).write) for step, annotation in parts]
@@ -381,3 +429,31 @@ class _Compiler(Compiler[Form]):
         except Unconvertible as error:
             error.within(step)
             raise
+
+
+def _listed(members: tuple[Any, ...]) -> dict[tuple[type, Any], Any]:
+    """Return what enums and literals of a union are read from, with its type; and as what."""
+    listed: dict[tuple[type, Any], Any] = {}
+    for member in members:
+        values: Iterable[Any] = ()
+        if typing.get_origin(member) is typing.Literal:
+            values = typing.get_args(member)
+        elif isinstance(member, type) and issubclass(member, Enum):
+            values = member
+        for value in values:
+            plain = value.value if isinstance(value, Enum) else value
+            listed[type(plain), plain] = value
+    return listed
+
+
+def _not_listed(form: Form, listed: dict[tuple[type, Any], Any], name: str) -> Form:
+    """Return a form that refuses what a peer would read as another value, that of an enum."""
+    kinds = frozenset(kind for kind, _ in listed)
+
+    def write(value: Any) -> Any:
+        done = form.write(value)
+        if type(done) in kinds and listed.get((type(done), done), value) != value:
+            raise Mismatch(f"expected {name}, got a {kind_of(value)} that is read as another value")
+        return done
+
+    return Form(write, form.plain - kinds)

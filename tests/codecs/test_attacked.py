@@ -3,8 +3,9 @@
 import enum
 import typing
 from dataclasses import InitVar, dataclass, field
-from datetime import UTC, datetime
-from typing import ClassVar, NamedTuple
+from datetime import UTC, date, datetime
+from typing import ClassVar, Literal, NamedTuple
+from uuid import UUID
 
 import attrs
 import pytest
@@ -62,6 +63,10 @@ class Number(enum.IntEnum):
     ONE = 1
 
 
+class Half(enum.Enum):
+    HALF = 0.5
+
+
 class Word(enum.StrEnum):
     ONE = "one"
 
@@ -83,10 +88,15 @@ def test_what_can_never_be_written(codec, annotation):
         codec.check_encode(annotation)
 
 
-@pytest.mark.parametrize("key", [bool, float, None, Number, tuple[int, int]])
+@pytest.mark.parametrize("key", [bool, float, None, str | None, str | int, Half, tuple[int, int]])
 def test_keys_that_are_never_read_from_json(key):
+    """Nor are they written: as text, 1 and "1" are the same key."""
     with pytest.raises(TypeError, match=r"keys are text, and .* is not read from text"):
         JsonCodec().check_decode(dict[key, int])
+    with pytest.raises(TypeError, match=r"keys are text, and|cannot be written as a key"):
+        JsonCodec().check_encode(dict[key, int])
+    with pytest.raises(CodecError):
+        DEFAULT_CODECS.encode({}, dict[key, int], MIME.JSON)
     CborCodec().check_decode(dict[key, int])
 
 
@@ -100,7 +110,18 @@ def test_keys_of_several_parts(key):
     assert DEFAULT_CODECS.decode(data, dict[key, int], MIME.CBOR) == value
 
 
-@pytest.mark.parametrize(("key", "value"), [(Word, {Word.ONE: 1}), (int, {1: 1}), (str, {"": 1})])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (Word, {Word.ONE: 1}),
+        (Number, {Number.ONE: 1}),
+        (Literal[1, 2], {1: 2}),
+        (int, {1: 1}),
+        (str, {"": 1}),
+        (UUID, {UUID(int=5): 1}),
+        (date, {date(2024, 5, 6): 1}),
+    ],
+)
 @pytest.mark.parametrize("mime_type", BOTH)
 def test_keys_that_both_have(key, value, mime_type):
     data = DEFAULT_CODECS.encode(value, dict[key, int], mime_type)

@@ -18,6 +18,7 @@ import attrs
 import pytest
 
 from rsocket_trio.codecs import CborCodec, CodecError, Codecs, JsonCodec
+from rsocket_trio.codecs.mismatch import Mismatch
 from rsocket_trio.metadata.mime_types import MIME
 
 T = TypeVar("T")
@@ -187,8 +188,13 @@ def test_each_value_of_each_union_of_two(codec: Any) -> None:
                         fresh.encode(value, member)
                     except TypeError:
                         continue  # this format has no such values
-                    made = fresh.decode(fresh.encode(value, annotation), annotation)
-                    assert same(made, value) or listed(foreign, value), (annotation, value, made)
+                    try:
+                        data = fresh.encode(value, annotation)
+                    except Mismatch:  # it would be read as another value
+                        assert listed(foreign, value)
+                        continue
+                    made = fresh.decode(data, annotation)
+                    assert same(made, value) or made == value, (annotation, value, made)
                     read.append((type(made), made))
                     checked += 1
             outcomes.append(read)

@@ -1,0 +1,220 @@
+"""The codec for ``application/cbor``: `CborCodec`."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from io import BytesIO
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Final
+from uuid import UUID
+
+import cbor2
+
+from .annotations import ANY
+from .forms import PLAIN_TYPES, Writer
+from .mismatch import Mismatch
+from .reading import Readers
+from .scalars import check_offset, datetime_text, exact_float, finite_decimal, float_of
+from .shapes import Shape, exactly, made_of
+from .writing import Writers
+
+__all__ = ["CborCodec"]
+
+
+class CborCodec:
+    """``application/cbor`` (RFC 8949), with cbor2. attrs classes and dataclasses are maps.
+
+    Data are exactly one item. Tags for shared values, references to earlier text, regular
+    expressions and MIME messages are refused. Integers have at most 1024 bytes.
+
+    A datetime, a date, a UUID and a Decimal have tags. They are also read from what other programs
+    write without a tag: text, 16 bytes of a UUID, numbers. A datetime without an offset is written
+    as such a text, and so are UUIDs that are keys.
+
+    Args:
+        any_keys_size: Keys of maps (and members of sets) that are neither text nor bytes are
+            accepted in data of this many bytes at most. A peer can choose numbers whose hashes are
+            all equal, and the time to read the map then grows with the square of its size: 8 KiB
+            take up to 30 ms, 64 KiB more than a second. Text and bytes are safe.
+        max_parts: The most lists, maps and tags in data of more than 64 KiB. They are counted
+            before anything is built. An empty map is one byte of data and 70 bytes of memory.
+    """
+
+    def __init__(self, *, any_keys_size: int = 8 * 2**10, max_parts: int = 100_000) -> None:
+        self._readers = Readers(_LEAVES)
+        self._writers = Writers(
+            _WRITERS,
+            _KEPT,
+            sets=True,
+            key=_key,
+            kept_keys=_KEPT - {UUID},
+            among_others={datetime: _with_offset},
+        )
+        self._any_keys_size = any_keys_size
+        self._max_parts = max_parts
+
+    def check_decode(self, annotation: Any) -> None:
+        """See `Codec.check_decode`."""
+        self._readers.reader(annotation)
+
+    def check_encode(self, annotation: Any) -> None:
+        """See `Codec.check_encode`."""
+        self._writers.writer(annotation)
+
+    def encode(self, value: Any, annotation: Any) -> bytes:
+        """See `Codec.encode`."""
+        return cbor2.dumps(self._writers.any_writer(annotation)(value))
+
+    def decode(self, data: bytes, annotation: Any) -> object:
+        """See `Codec.decode`."""
+        if len(data) > _UNCOUNTED:
+            _check_parts(data, self._max_parts)
+        file = BytesIO(data)
+        value = cbor2.CBORDecoder(
+            file,
+            semantic_decoders=_DECODERS,
+            max_depth=_MAX_DEPTH,
+            strict_hashable_types=len(data) > self._any_keys_size,
+        ).decode()
+        if file.tell() != len(data):
+            raise ValueError(f"{len(data) - file.tell()} bytes follow the CBOR item")
+        return value if annotation in ANY else self._readers.reader(annotation)(value)
+
+
+_MAX_DEPTH: Final = 200
+"""Levels of nested CBOR containers: more than data need, and far below Python's own limit."""
+_UNCOUNTED: Final = 64 * 2**10
+"""Bytes of data whose parts are not counted: their values have less than 5 MiB."""
+_SCALARS: Final = re.compile(
+    rb"[\x00-\x17\x20-\x37\x40\x60\xe0-\xf7\xff]+|(?:[\x18\x38\xf8].)+|(?:[\x19\x39\xf9].{2})+"
+    rb"|(?:[\x1a\x3a\xfa].{4})+|(?:[\x1b\x3b\xfb].{8})+",
+    re.DOTALL,
+)
+"""Items without parts and without bytes of their own, and the break of indefinite lengths."""
+
+
+def _check_parts(data: bytes, most: int) -> None:
+    """Refuse data with more than ``most`` lists, maps and tags, from their heads alone.
+
+    It goes from head to head, as a decoder does. So what is before the place where it stops is
+    counted, and a decoder does not come further if it stops at damage.
+    """
+    place, parts, size = 0, 0, len(data)
+    while place < size:
+        head = data[place]
+        scalars = _SCALARS.match(data, place)
+        if scalars is not None:
+            place = scalars.end()
+            continue
+        place += 1
+        length = head & 0x1F
+        if 24 <= length <= 27:  # the length follows, in 1, 2, 4 or 8 bytes
+            width = 1 << (length - 24)
+            length = int.from_bytes(data[place : place + width], "big")
+            place += width
+        elif length > 27:  # reserved, or the items (or chunks) end with a break
+            length = 0
+        if head < 0x80:
+            place += length
+            continue
+        parts += 1
+        if parts > most:
+            raise Mismatch(f"more than {most} lists, maps and tags")
+
+
+def _refuse(*_: object) -> typing.NoReturn:
+    raise ValueError("this tag is not accepted from a peer")
+
+
+def _bignum(content: bytes, _: bool) -> int:
+    if not isinstance(content, bytes) or len(content) > _MAX_BIGNUM:
+        raise ValueError("not a bignum, or too long a one")
+    return int.from_bytes(content, "big")
+
+
+def _negative_bignum(content: bytes, _: bool) -> int:
+    return -1 - _bignum(content, _)
+
+
+def _fraction(parts: object, _: bool) -> Fraction:
+    # A Decimal as a numerator would be written out: 3E+1000000000 is 10 bytes of CBOR.
+    match parts:
+        case [int(numerator), int(denominator)]:
+            return Fraction(numerator, denominator)
+    raise ValueError("a rational number has two integers")
+
+
+_MAX_BIGNUM: Final = 1024
+"""Bytes of an integer. Python makes a Fraction or a Decimal of integers in quadratic time."""
+_MAX_DIGITS: Final = 2466
+"""Digits of a Decimal that is written; more do not fit into an integer that is read."""
+_DECODERS: Final[dict[int, Callable[[Any, bool], Any]]] = {
+    2: _bignum,
+    3: _negative_bignum,
+    30: _fraction,
+    # References to earlier texts: the value could be a million times as large as the data.
+    25: _refuse,
+    # Shared values: a few bytes could stand for a value that contains itself, or for a value with
+    # exponentially many parts.
+    28: _refuse,
+    29: _refuse,
+    # Regular expressions and MIME messages: a peer must not make us run their parsers.
+    35: _refuse,
+    36: _refuse,
+}
+_TAGGED: Final = (Fraction, IPv4Address, IPv6Address, IPv4Network, IPv6Network)
+_LEAVES: Final[dict[type, Shape]] = {
+    **{kind: exactly(kind) for kind in (bytes, *_TAGGED)},
+    # Jackson writes these without tags, and a BigDecimal for a double with one.
+    datetime: made_of(datetime, {str: datetime.fromisoformat}),
+    date: made_of(date, {str: date.fromisoformat}),
+    UUID: made_of(UUID, {str: UUID, bytes: lambda octets: UUID(bytes=octets)}),
+    Decimal: made_of(
+        Decimal,
+        {
+            int: Decimal,
+            float: lambda number: finite_decimal(Decimal(repr(number))),
+            str: lambda text: finite_decimal(Decimal(text)),
+        },
+    ),
+    float: made_of(float, {int: float, Decimal: float_of}, usual=(int,)),
+}
+_KEPT: Final = frozenset((*PLAIN_TYPES, bytes, bytearray, date, UUID, *_TAGGED))
+
+
+def _moment(value: datetime) -> Any:
+    # The tag is for RFC 3339, which has no times without an offset.
+    return datetime_text(value) if value.utcoffset() is None else check_offset(value)
+
+
+def _with_offset(value: datetime) -> datetime:
+    if value.utcoffset() is None:
+        raise Mismatch("expected a datetime with an offset, which is no text among others")
+    return check_offset(value)
+
+
+def _key(key: Any) -> Any:
+    # Many decoders take keys of text and numbers only.
+    return str(key) if type(key) is UUID else key
+
+
+def _decimal(value: Decimal) -> Decimal:
+    if len(finite_decimal(value).as_tuple().digits) > _MAX_DIGITS:
+        raise Mismatch(f"expected Decimal, got one of more than {_MAX_DIGITS} digits")
+    return value
+
+
+_WRITERS: Final[dict[type, Writer]] = {
+    memoryview: bytes,
+    bytes: lambda value: bytes(value) if isinstance(value, memoryview) else value,
+    float: exact_float,
+    Decimal: _decimal,
+    datetime: _moment,
+    # A datetime is an instance of date, and would be written as a datetime.
+    date: lambda value: date(value.year, value.month, value.day),
+}
