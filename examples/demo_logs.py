@@ -90,7 +90,14 @@ async def ship_a_log(directory: Path) -> None:
 
 
 def shipper(log: Written, uri: str, registry: Path) -> list[str]:
-    options = ("--multiline-start", RECORD_START, "--registry", str(registry), "--json", "--quiet")
+    options = (
+        "--multiline-start",
+        RECORD_START,
+        "--registry",
+        str(registry),
+        "--status-json",
+        "--quiet",
+    )
     return python("-m", "rsocket_trio", "lumberjack", "ship", str(log.path), "--to", uri, *options)
 
 

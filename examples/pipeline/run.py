@@ -149,7 +149,7 @@ class Run:
         files = str(self._input / "*.log")
         return python(
             *("-m", "rsocket_trio", "lumberjack", "ship", "--follow", files, "--to", to),
-            *("--registry", registry, "--poll", "0.2", "--json", "--quiet"),
+            *("--registry", registry, "--poll", "0.2", "--status-json", "--quiet"),
         )
 
     @staticmethod

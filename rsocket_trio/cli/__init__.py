@@ -79,4 +79,5 @@ The parts of ``lumberjack ship``:
 - ``ship_run``: one run: signals, the time limit, the end
 - ``ship_status``: its state as JSON, and on a terminal
 - ``pair_writer``: events of Lumberjack version 1
+- ``json_lines``: events whose fields are those of lines that are JSON objects
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,7 @@ from rsocket_trio.lumberjack.addresses import lumberjack_uri
 
 from .certificates import client_context
 from .exits import USAGE, Failure
+from .json_lines import ASIDE, JsonPairWriter, JsonWriter
 from .logs import log_to_stderr
 from .pair_writer import PairWriter
 from .ship_run import ShipRun
@@ -125,13 +127,26 @@ def _reading(args: argparse.Namespace) -> Reading:
         multiline=_multiline(args),
         refuse_wide=args.encoding is None,
         writer=partial(
-            EventWriter if args.lumberjack_version == 2 else PairWriter,
+            _writer(args, fields),
             host=host,
             fields=fields,
             encoding=encoding,
             invalid="replace" if args.invalid_bytes == "replace" else "backslashreplace",
         ),
     )
+
+
+def _writer(args: argparse.Namespace, fields: dict[str, str]) -> Callable[..., EventWriter]:
+    """Return the class that makes the events."""
+    key: str | None = args.json_key
+    if not args.json:
+        if key is not None:
+            raise Failure("--json-key needs --json", USAGE)
+        return EventWriter if args.lumberjack_version == 2 else PairWriter
+    kind = JsonWriter if args.lumberjack_version == 2 else JsonPairWriter
+    if key in {"", "error", kind.MESSAGE, *kind.own_names(fields)} - {ASIDE}:
+        raise Failure(f"--json-key: give another name: events may have a field {key!r}", USAGE)
+    return partial(kind, key=key)
 
 
 def _multiline(args: argparse.Namespace) -> MultilineRule | None:

@@ -8,7 +8,7 @@ from typing import Final
 from rsocket_trio.logfiles import Entry, EventWriter, InvalidBytes, flags_of
 from rsocket_trio.lumberjack import encode_pairs
 
-__all__ = ["PairWriter"]
+__all__ = ["PairWriter", "as_bytes"]
 
 
 class PairWriter(EventWriter):
@@ -33,7 +33,7 @@ class PairWriter(EventWriter):
         )
         common = {**fields, "file": path, "file_id": file_id, "host": host}
         self._common: Final = [
-            (_bytes(key, "replace"), _bytes(value, "surrogateescape"))
+            (as_bytes(key, "replace"), as_bytes(value, "surrogateescape"))
             for key, value in common.items()
         ]
 
@@ -44,12 +44,16 @@ class PairWriter(EventWriter):
                 [
                     *self._common,
                     ("offset", str(entry.start)),
-                    ("line", _bytes(self.text(entry.data), "replace")),
+                    ("line", as_bytes(self.text(entry.data), "replace")),
                     *_flags(entry),
                 ]
             )
             for entry in self.without_mark(entries)
         ]
+
+    def own_pairs(self, entry: Entry) -> list[tuple[str | bytes, str | bytes]]:
+        """Return the pairs of an entry that do not come from its line."""
+        return [*self._common, ("offset", str(entry.start)), *_flags(entry)]
 
 
 def _flags(entry: Entry) -> list[tuple[str, str]]:
@@ -57,5 +61,6 @@ def _flags(entry: Entry) -> list[tuple[str, str]]:
     return [("flags", ",".join(flags))] if flags else []
 
 
-def _bytes(text: str, errors: str) -> bytes:
+def as_bytes(text: str, errors: str) -> bytes:
+    """Return text in UTF-8. `encode_pairs` refuses half a surrogate pair."""
     return text.encode("utf-8", errors)

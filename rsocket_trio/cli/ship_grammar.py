@@ -36,6 +36,7 @@ def add_ship(group: Commands) -> None:
         "app.log --to lumberjack://127.0.0.1:5044 --no-registry",
         "--follow '/var/log/app/*.log' --to lumberjack://logs1 --to lumberjack://logs2",
         "--follow app.log --to lumberjacks://logs --ca ca.pem --multiline-start '^[0-9]{4}-'",
+        "--follow app.json --json --to lumberjack://logs",
     )
     parser.add_argument(
         "files",
@@ -58,7 +59,7 @@ def add_ship(group: Commands) -> None:
         "--follow", action="store_true", help="wait for new lines, as tail -F does, until a signal"
     )
     parser.add_argument(
-        "--json",
+        "--status-json",
         action="store_true",
         help="print the state as JSON on standard output, one object each second and at the end",
     )
@@ -145,6 +146,17 @@ def _add_events(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="add a field to each event, as fields.NAME; may be repeated",
+    )
+    group.add_argument(
+        "--json",
+        action="store_true",
+        help="lines are JSON objects: their members become fields of the event, those with names of"
+        " ours below 'json'; another line is the field 'message', beside the field 'error'",
+    )
+    group.add_argument(
+        "--json-key",
+        metavar="NAME",
+        help="with --json: put the members below the field NAME",
     )
     group.add_argument("--host", help="host.name of the events (default: the name of this host)")
     group.add_argument(

@@ -62,7 +62,7 @@ class ShipStatus:
         """
         self._began = trio.current_time()
         self._seen = (self._began, 0)
-        if self._args.json:
+        if self._args.status_json:
             while True:
                 await trio.sleep(_INTERVAL)
                 await Writer().write(json_line(self._fields()))
@@ -80,7 +80,7 @@ class ShipStatus:
         If cancelled: a part may have been printed.
         """
         self.state = "done" if done else "stopped"
-        if self._args.json:
+        if self._args.status_json:
             self._seen = (self._began, 0)
             await Writer().write(json_line(self._fields()))
         elif not self._args.quiet:

@@ -120,15 +120,25 @@ class EventWriter:
 
     def write(self, entries: list[Entry]) -> list[bytes]:
         """Return the JSON text of each entry. ``@timestamp`` is the time now."""
-        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        head = f'{{"@timestamp":"{moment}"{self._head},"offset":'
-        text = self.text
+        head, text = self._before_offset(), self.text
         return [
             f"{head}{start}{'' if lines == 1 and not cut else _flags(cut, lines)}"
             # Encodings such as UTF-7 can contain half a surrogate pair, which UTF-8 cannot.
             f'}},"message":{_quoted(text(data))}}}'.encode("utf-8", "replace")
             for start, _, data, cut, lines in self.without_mark(entries)
         ]
+
+    def heads(self, entries: list[Entry]) -> list[bytes]:
+        """Return the JSON text of each entry without its message, and without the last ``}``."""
+        head = self._before_offset()
+        return [
+            f"{head}{start}{'' if lines == 1 and not cut else _flags(cut, lines)}}}".encode()
+            for start, _, _, cut, lines in entries
+        ]
+
+    def _before_offset(self) -> str:
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return f'{{"@timestamp":"{moment}"{self._head},"offset":'
 
 
 def flags_of(cut: bool, lines: int) -> list[str]:

@@ -144,10 +144,42 @@ def test_multiline_encoding_and_long_lines(cli: Cli, server: Server, tmp_path: P
     assert (second["message"], second["log"]["flags"]) == ("2 " + "x" * 18, ["truncated"])
 
 
+def test_lines_that_are_json(cli: Cli, server: Server, tmp_path: Path) -> None:
+    """Their members are fields; the key of a line is ours; a line that is none is shipped too."""
+    lines = ['{"level":"info","message":"m","log":{"offset":-1}}', "text", '{"level":"warn"}']
+    (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
+    command = (*SHIP, "a.log", "--to", server.uri, "--no-registry", "--json")
+    assert (done := cli(*command)).returncode == 0, done
+    first, text, last = server.events(3)
+    assert (first["level"], first["message"]) == ("info", "m")
+    assert first["json"] == {"log": {"offset": -1}}
+    assert [event["log"]["offset"] for event in (first, text, last)] == [0, 51, 56]
+    assert (text["message"], text["error"]["type"]) == ("text", "json")
+    assert cli(*command, "--json-key", "app").returncode == 0
+    assert [event.get("app", {}).get("level") for event in server.events(3)] == [
+        "info",
+        None,
+        "warn",
+    ]
+    done = cli(*command, "--lumberjack-version", "1", "--json-key", "app", "--field", "env=x")
+    assert done.returncode == 0
+    first, text, _ = server.events(3)
+    assert (first["app"], first["env"]) == (lines[0], "x")
+    assert (text["line"], json.loads(text["error"])["type"]) == ("text", "json")
+
+
+def test_an_object_over_several_lines(cli: Cli, server: Server, tmp_path: Path) -> None:
+    """Lines are joined before they are read as JSON."""
+    (tmp_path / "a.log").write_text('{\n  "a": 1\n}\n{\n  "a": 2\n}\n')
+    options = ("--json", "--multiline-start", r"^\{")
+    assert cli(*SHIP, "a.log", "--to", server.uri, "--no-registry", *options).returncode == 0
+    assert [event["a"] for event in server.events(2)] == [1, 2]
+
+
 def test_state_as_json(cli: Cli, server: Server, tmp_path: Path) -> None:
     """The last line has the result."""
     (tmp_path / "a.log").write_text("1\n2\n")
-    done = cli(*SHIP, "a.log", "--to", server.uri, "--no-registry", "--json")
+    done = cli(*SHIP, "a.log", "--to", server.uri, "--no-registry", "--status-json")
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["state"] == "done"
     assert (last["lines_read"], last["lines_acknowledged"], last["bytes_acknowledged"]) == (2, 2, 4)
@@ -165,6 +197,10 @@ def test_state_as_json(cli: Cli, server: Server, tmp_path: Path) -> None:
         (("a.log", "--ca", "ca.pem"), "--ca works only with lumberjacks:// addresses"),
         (("a.log", "--field", "no"), "'no' is not NAME=VALUE"),
         (("a.log", "--field", "a=" + "b" * 70_000), "--field and --host are too long"),
+        (("a.log", "--json-key", "app"), "--json-key needs --json"),
+        (("a.log", "--json", "--json-key", "host"), "--json-key: give another name"),
+        (("a.log", "--json", "--json-key", ""), "--json-key: give another name"),
+        (("a.log", "--json", "--json-key", "error"), "may have a field 'error'"),
         (("a.log", "--multiline-start", "("), "'(' is no regular expression"),
         (
             ("a.log", "--multiline-start", "a", "--multiline-continue", "b"),
@@ -300,7 +336,7 @@ def test_progress_on_a_terminal(start_cli: Start, nowhere: str, tmp_path: Path) 
 
 def test_the_reader_of_the_state_ends(start_cli: Start, nowhere: str, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("1\n")
-    process = start_cli(*SHIP, "a.log", "--to", nowhere, "--no-registry", "--json")
+    process = start_cli(*SHIP, "a.log", "--to", nowhere, "--no-registry", "--status-json")
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()

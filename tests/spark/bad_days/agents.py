@@ -70,7 +70,7 @@ class Agent:
         targets = [argument for uri in uris for argument in ("--to", uri)]
         self._command = rsocket_trio(
             *("lumberjack", "ship", str(log.path), *targets, "--registry", str(self._registry)),
-            *("--window", str(WINDOW), "--json", "--verbose", *options),
+            *("--window", str(WINDOW), "--status-json", "--verbose", *options),
         )
         self.program: Program
 
