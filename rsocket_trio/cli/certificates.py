@@ -14,7 +14,13 @@ from .exits import USAGE, Failure
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["client_context", "load_certificate", "server_context", "trusting"]
+__all__ = [
+    "asks_certificates",
+    "client_context",
+    "load_certificate",
+    "server_context",
+    "trusting",
+]
 
 
 def client_context(
@@ -77,13 +83,18 @@ def server_context(
     return ReloadableContext(partial(_load_server, args))
 
 
+def asks_certificates(args: argparse.Namespace) -> bool:
+    """Whether peers of a server with these options need a certificate, at addresses with TLS."""
+    return args.ca is not None and args.client_cert != "optional"
+
+
 def _load_server(args: argparse.Namespace) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     load_certificate(context, args.cert, args.key)
     if args.ca is not None:
         _load_authority(context, args.ca)
-        optional = args.client_cert == "optional"
-        context.verify_mode = ssl.CERT_OPTIONAL if optional else ssl.CERT_REQUIRED
+        needed = asks_certificates(args)
+        context.verify_mode = ssl.CERT_REQUIRED if needed else ssl.CERT_OPTIONAL
     return context
 
 

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from rsocket_trio.collector import Collector, admit, collect, parse_subscription
+from rsocket_trio.lumberjack.addresses import lumberjack_uri
 from rsocket_trio.spool import BatchTooLarge, SpoolError
 from rsocket_trio.uri import parse_uri
 
-from .certificates import server_context, trusting
+from .certificates import asks_certificates, server_context, trusting
 from .collect_auth import given_grants
 from .exits import LOCAL_IO, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .progress import Progress
 from .room_reports import RoomReports
-from .serving import allowed, serve_until_stopped
+from .serving import allowed, serve_until_stopped, warn_of_open
 from .spool_options import spool_failure, spool_retention, spool_room
 
 if TYPE_CHECKING:
@@ -84,8 +85,31 @@ class _Run:
         others = [uri for uri in args.listen if not _is_lumberjack(uri)]
         self._allow: Final = allowed(args.allow, map(parse_uri, others))
         self._grants: Final = given_grants(args)
+        self._warn(others)
         self._publishers: Final = _publishers_context(args)
         self._progress: Final = Progress(sys.stderr, quiet=args.quiet)
+
+    def _warn(self, others: list[str]) -> None:
+        """Say which public addresses ask for no credentials, or for some that can be read."""
+        by_certificate = asks_certificates(self._args)
+        senders = [lumberjack_uri(each) for each in self._args.listen if _is_lumberjack(each)]
+        readers = [parse_uri(each) for each in others]
+        if self._grants:
+            warn_of_open(
+                (each for each in readers if not each.is_encrypted),
+                "tokens and events can be read on their way: use tls:// or wss://",
+            )
+        else:
+            warn_of_open(
+                (each for each in readers if not (each.is_encrypted and by_certificate)),
+                "anybody who can connect may send, read and delete events: ask for tokens"
+                " (--auth-bearer)",
+            )
+        warn_of_open(
+            (each for each in senders if not (each.is_encrypted and by_certificate)),
+            "anybody who can connect may send events: ask for certificates (lumberjacks:// and"
+            " --ca)",
+        )
 
     async def run(self) -> int:
         what = "events that have been taken"

@@ -23,12 +23,12 @@ from rsocket_trio.lumberjack import (
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
 from rsocket_trio.spool import BatchTooLarge, SpoolError, open_spool
 
-from .certificates import server_context
+from .certificates import asks_certificates, server_context
 from .event_printer import EventPrinter
 from .event_storage import EventStorage
 from .exits import DONE, USAGE, Failure
 from .logs import log_to_stderr, logger
-from .serving import serve_until_stopped
+from .serving import serve_until_stopped, warn_of_open
 from .spool_options import spool_failure, spool_retention, spool_room
 from .stdio import Writer
 
@@ -59,6 +59,11 @@ def run(args: argparse.Namespace) -> int:
     _check_spool(args)
     encrypted = [uri for uri in args.listen if lumberjack_uri(uri).is_encrypted]
     context = server_context(args, encrypted, "lumberjacks://")
+    uris = map(lumberjack_uri, args.listen)
+    warn_of_open(
+        (uri for uri in uris if not (uri.is_encrypted and asks_certificates(args))),
+        "anybody who can connect may send events: ask for certificates (lumberjacks:// and --ca)",
+    )
     config = _config(args)
     run_with = _print_events if args.spool is None else _spool_events
     return trio.run(partial(run_with, args, partial(_run, args, config, context)))

@@ -13,10 +13,10 @@ from rsocket_trio import Allow, Lease, LeaseOptions, ServerResume, serve
 from rsocket_trio.uri import Uri, parse_uri
 from rsocket_trio.wires import wire_of
 
-from .certificates import server_context
+from .certificates import asks_certificates, server_context
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
-from .serving import RunningServer, allowed, serve_until_stopped
+from .serving import RunningServer, allowed, asks_nobody, serve_until_stopped, warn_of_open
 from .target import load_published, load_target
 
 if TYPE_CHECKING:
@@ -48,11 +48,13 @@ def run(args: argparse.Namespace) -> int:
     }
     web = _web_options(args)
     starts = []
+    targets: list[object] = []
     if plain:
+        targets.append(target := load_target(args.target))
         starts.append(
             partial(
                 serve,
-                load_target(args.target),
+                target,
                 *plain,
                 ssl_context=context if _any_encrypted(plain) else None,
                 lease=_lease(args),
@@ -64,10 +66,11 @@ def run(args: argparse.Namespace) -> int:
     elif args.lease is not None or args.lease_required or args.resume is not None:
         raise Failure("--lease and --resume work only with addresses of RSocket", USAGE)
     if rsio:
+        targets.append(published := load_published(args.target))
         starts.append(
             partial(
                 _serve_rsio,
-                load_published(args.target),
+                published,
                 rsio,
                 ssl_context=of_rsio if _any_encrypted(rsio) else None,
                 **(web if _any_websocket(rsio) else {}),
@@ -75,6 +78,16 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     start = starts[0] if len(starts) == 1 else partial(_serve_all, starts)
+    if any(map(asks_nobody, targets)):
+        warn_of_open(
+            (
+                uri
+                for uri in map(_parsed, args.listen)
+                if not (uri.is_encrypted and asks_certificates(args))
+            ),
+            "anybody who can connect is served: give the Router an authenticate= function, or ask"
+            " for certificates (--ca)",
+        )
     contexts = [context, of_rsio]
     return trio.run(serve_until_stopped, start, args.grace, "running streams", None, contexts)
 

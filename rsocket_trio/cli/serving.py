@@ -6,6 +6,7 @@ closed stops the server, as there is nobody any more who looks after it.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from rsocket_trio import Allow, ReloadableContext
+from rsocket_trio import Allow, ReloadableContext, Responder, Router
 from rsocket_trio.os_support import RELOAD_SIGNALS, STOP_SIGNALS
 from rsocket_trio.uri import AddressKind, Uri, kind_of, shown
 
@@ -21,7 +22,7 @@ from .exits import DONE, UNREACHABLE, USAGE, Failure
 from .logs import logger
 from .stdio import Writer
 
-__all__ = ["RunningServer", "allowed", "serve_until_stopped"]
+__all__ = ["RunningServer", "allowed", "asks_nobody", "serve_until_stopped", "warn_of_open"]
 
 
 _STREAMS: Final = (0, 1, 2)
@@ -160,6 +161,36 @@ async def _read_again(contexts: Sequence[ReloadableContext]) -> None:
         logger.error("SIGHUP: the old certificates stay in use: %s", error)
     else:
         logger.info("SIGHUP: new connections get the certificates now in the files")
+
+
+def warn_of_open(uris: Iterable[Uri], why: str) -> None:
+    """Say in one line of the log which addresses others than this host can reach, if any.
+
+    Args:
+        uris: Addresses without what they need there.
+        why: What is missing, and what to do.
+    """
+    found = [shown(each) for each in uris if _is_public(each)]
+    if found:
+        logger.warning("%s: %s, or listen on 127.0.0.1 or a Unix socket", ", ".join(found), why)
+
+
+def _is_public(uri: Uri) -> bool:
+    if kind_of(uri) is not AddressKind.INTERNET or uri.host == "localhost":
+        return False
+    try:
+        return not ipaddress.ip_address(uri.host.partition("%")[0]).is_loopback
+    except ValueError:  # a name, or * for all addresses
+        return True
+
+
+def asks_nobody(target: object) -> bool:
+    """Whether a target serves every peer that connects, as far as its type says."""
+    if isinstance(target, Router):
+        return not target.is_guarded
+    if isinstance(target, Responder):
+        return type(target).accept is Responder.accept
+    return not callable(target)  # A function is given each connection.
 
 
 def _terminals() -> list[int]:

@@ -16,7 +16,7 @@ from rsocket_trio.ttrpc.server.service import as_services
 
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
-from .serving import allowed, serve_until_stopped
+from .serving import allowed, asks_nobody, serve_until_stopped, warn_of_open
 from .target import load_object
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args, normally=logging.INFO)
     target = load_object(args.target, _served)
     allow = allowed(args.allow, map(ttrpc_uri, args.listen))
+    if asks_nobody(target):
+        warn_of_open(
+            map(ttrpc_uri, args.listen),
+            "anybody who can connect is served: give it a Router with an authenticate= function",
+        )
     start = partial(_serve, args, target, allow)
     return trio.run(serve_until_stopped, start, args.grace, "running calls")
 

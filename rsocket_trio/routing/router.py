@@ -267,6 +267,11 @@ class Router(Responder):
             ]
         )
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a function of this router may refuse clients; those of included ones apart."""
+        return self._table.guard.is_needed
+
     def _register(self, interaction: Kind, route: str | None) -> Callable[[F], F]:
         if isinstance(route, Payload):
             raise TypeError(
