@@ -25,6 +25,7 @@ __all__ = [
     "close_database",
     "make_directory",
     "open_private",
+    "open_to_all",
 ]
 
 _INSTRUCTIONS: Final = 10_000_000
@@ -89,6 +90,23 @@ def check_ours(directory: Path, names: Iterable[str]) -> None:
             raise NotOurs(_foreign(path, found.st_uid, user))
 
 
+def open_to_all(directory: Path) -> str | None:
+    """Return what to tell about a directory in which every user can put files in place of ours.
+
+    It is not refused: the volumes of some orchestrators are like this, with one user inside.
+
+    Raises:
+        OSError: The directory cannot be read.
+    """
+    mode = stat.S_IMODE(os.stat(directory).st_mode)
+    if not mode & stat.S_IWOTH:
+        return None
+    return (
+        f"every user of this host can replace the files in {directory}, whose mode is {mode:04o}:"
+        " use a directory of your own (chmod 700)"
+    )
+
+
 def check_files(directory: Path, names: Iterable[str]) -> list[tuple[Path, os.stat_result]]:
     """Check that what a directory has of these names are files; return them.
 
@@ -124,7 +142,7 @@ def _foreign(path: Path, owner: int, user: int) -> str:
     )
 
 
-def open_private(path: Path, flags: int) -> int:
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
     """Open a file, and return its descriptor. Only we can read it if it is made here.
 
     Args:

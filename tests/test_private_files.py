@@ -7,9 +7,12 @@ import stat
 
 import pytest
 
-from rsocket_trio import private_files
+from rsocket_trio import parse_uri, private_files
+from rsocket_trio.logfiles import Registry
 from rsocket_trio.private_files import NotOurs, check_ours, close_database, make_directory
 from rsocket_trio.process_lock import ProcessLock
+from rsocket_trio.sockets.file_lock import locked
+from rsocket_trio.sockets.unix import listen_unix
 from rsocket_trio.spark.sinks.receiving.sqlite_store import SinkDirectoryError, SqliteStore
 from rsocket_trio.spool import SpoolConfig, SpoolError, open_spool, read_range
 from rsocket_trio.spool.reserve import Reserve
@@ -166,3 +169,39 @@ def test_what_is_made(tmp_path):
     assert mode(tmp_path / "new") == 0o600
     close_database(tmp_path / "new", group=True)
     assert mode(tmp_path / "new") == 0o660
+
+
+async def test_the_lock_of_a_unix_socket(tmp_path):
+    """A stranger who can open it can hold it, and so keep a server from listening.
+
+    Who may connect to the socket itself is for the umask and the directory: the pages say so.
+    """
+    where = str(tmp_path / "socket.lock")
+    async with locked(where):
+        assert mode(tmp_path / "socket.lock") == 0o600
+    for mask, wanted in ((0o022, 0o755), (0o077, 0o700)):
+        os.umask(mask)
+        listener = await listen_unix(parse_uri(f"unix://{tmp_path}/socket"))
+        assert mode(tmp_path / "socket") == wanted
+        await listener.aclose()
+
+
+def test_the_directory_of_a_registry(tmp_path):
+    Registry(tmp_path / "new" / "registry.json").close()
+    assert mode(tmp_path / "new") == 0o700
+
+
+@pytest.mark.parametrize("kind", ["spool", "sink"])
+async def test_a_directory_that_is_open_to_all(tmp_path, caplog, kind):
+    """Everybody could put other files there: this is told once, and says what to do."""
+    where = tmp_path / kind
+    where.mkdir()
+    for wanted, times in ((0o755, 0), (0o777, 1)):
+        where.chmod(wanted)
+        if kind == "spool":
+            async with open_spool(where):
+                pass
+        else:
+            SqliteStore(where).close()
+        assert caplog.text.count("every user of this host can replace the files in") == times
+    assert "whose mode is 0777: use a directory of your own (chmod 700)" in caplog.text

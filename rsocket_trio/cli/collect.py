@@ -33,8 +33,8 @@ _INTERVAL: Final = 0.5
 """Seconds between two looks at the spool."""
 
 _OF_A_RUN: Final = (
-    "spool", "listen", "subscribe", "max_size", "keep_size", "keep_age", "max_connections",
-    "allow_origin", "client_cert", "subscribe_ca",
+    "spool", "listen", "subscribe", "max_size", "keep_size", "keep_age", "group_readers",
+    "max_connections", "allow_origin", "client_cert", "subscribe_ca",
 )  # fmt: skip
 
 
@@ -131,6 +131,7 @@ class _Run:
                 subscribe=args.subscribe or (),
                 max_size=self._room,
                 retention=spool_retention(args),
+                group_readers=bool(args.group_readers),
                 ssl_context=self._context,
                 subscribe_ssl_context=self._publishers,
                 max_connections=args.max_connections,

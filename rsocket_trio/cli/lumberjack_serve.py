@@ -21,7 +21,7 @@ from rsocket_trio.lumberjack import (
     serve,
 )
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
-from rsocket_trio.spool import BatchTooLarge, SpoolError, open_spool
+from rsocket_trio.spool import BatchTooLarge, SpoolConfig, SpoolError, open_spool
 
 from .certificates import asks_certificates, server_context
 from .event_printer import EventPrinter
@@ -94,6 +94,7 @@ async def _spool_events(args: argparse.Namespace, run: _Run) -> int:
         args.spool,
         max_size=spool_room(args, "--spool-size"),
         retention=spool_retention(args),
+        config=SpoolConfig(group_readers=bool(args.group_readers)),
     )
     status = DONE
     async with AsyncExitStack() as stack:
@@ -147,7 +148,10 @@ async def _run(
 
 
 def _check_spool(args: argparse.Namespace) -> None:
-    with_spool, without = ("spool-size", "keep-size", "keep-age"), ("take", "invalid")
+    with_spool, without = (
+        ("spool-size", "keep-size", "keep-age", "group-readers"),
+        ("take", "invalid"),
+    )
     if args.spool is None:
         for name in with_spool:
             if _given(args, name):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import stat
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -10,6 +12,7 @@ import trio
 from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import (
     Retention,
+    SpoolConfig,
     SpoolError,
     SpoolLocked,
     describe_spool,
@@ -44,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
                 f"{args.directory} has no consumer {escaped(args.consumer)}: there are {known}",
                 USAGE,
             )
-        trio.run(partial(_forget, args.directory, args.consumer))
+        # Readers of its group keep their access.
+        group = bool(Path(args.directory, "spool.sqlite3").stat().st_mode & stat.S_IWGRP)
+        config = SpoolConfig(group_readers=group)
+        trio.run(partial(_forget, args.directory, args.consumer, config))
     except OSError as error:
         raise Failure(f"cannot use the spool {args.directory!r}: {error}", LOCAL_IO) from error
     except SpoolLocked as error:
@@ -57,6 +63,6 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-async def _forget(directory: str, consumer: str) -> None:
-    async with open_spool(directory, retention=_KEEP_ALL) as spool:
+async def _forget(directory: str, consumer: str, config: SpoolConfig) -> None:
+    async with open_spool(directory, retention=_KEEP_ALL, config=config) as spool:
         await spool.forget(consumer)

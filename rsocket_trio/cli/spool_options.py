@@ -44,6 +44,13 @@ def add_spool_options(group: argparse._ActionsContainer, option: str, alias: str
         " --keep-size and --keep-age, events are deleted as soon as all consumers of the spool have"
         " them behind them, and a spool without consumers keeps all",
     )
+    group.add_argument(
+        "--group-readers",
+        action="store_true",
+        default=None,
+        help="let the members of the directory's group read the spool: SQLite keeps the locks of"
+        " readers in its files, so they can also stop the writer. Without it only this user can",
+    )
 
 
 def spool_room(args: argparse.Namespace, option: str) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import Final, TypeAlias, final
 
+import attrs
 import trio
 
 from ..config import ConnectionConfig
@@ -94,6 +95,7 @@ async def collect(
     subscribe: Iterable[str | Subscription] = (),
     max_size: int = 2**30,
     retention: Retention | None = None,
+    group_readers: bool = False,
     ssl_context: ssl.SSLContext | None = None,
     subscribe_ssl_context: ssl.SSLContext | None = None,
     max_connections: int | None = None,
@@ -126,6 +128,7 @@ async def collect(
             `parse_subscription`.
         max_size: The bytes that the spool may store.
         retention: How long batches are kept that no consumer needs.
+        group_readers: See `rsocket_trio.spool.SpoolConfig`.
         ssl_context: TLS of the addresses with TLS.
         subscribe_ssl_context: TLS of the publishers with TLS. By default Python's default context.
         max_connections: The connections of RSocket that may be open at once, and as many of
@@ -167,7 +170,10 @@ async def collect(
         with block.around():
             async with (
                 open_spool(
-                    directory, max_size=max_size, retention=retention, config=_SPOOL_CONFIG
+                    directory,
+                    max_size=max_size,
+                    retention=retention,
+                    config=attrs.evolve(_SPOOL_CONFIG, group_readers=group_readers),
                 ) as spool,
                 trio.open_nursery() as nursery,
             ):

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import attrs
 
-from ..private_files import open_private
+from ..private_files import make_directory, open_private
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .identity import FileKey, Fingerprint
 
@@ -100,7 +100,7 @@ class Registry:
         path = self._path = Path(os.path.realpath(path))
         _check_regular(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
         except LockHeld as held:
             raise RegistryLocked(

@@ -10,6 +10,8 @@ from typing import Final
 
 import trio
 
+from ..private_files import open_private
+
 __all__ = ["locked"]
 
 _PATIENCE: Final = 5.0
@@ -46,7 +48,8 @@ async def locked(path: str) -> AsyncIterator[None]:
 async def _acquire(path: str) -> int:
     end = trio.current_time() + _PATIENCE
     while True:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        # Whoever can open the file can hold its lock.
+        descriptor = open_private(path, os.O_RDONLY | os.O_CREAT)
         held = False
         try:
             held = _try_lock(descriptor, path)

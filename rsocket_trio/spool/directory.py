@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from ..private_files import NotOurs, check_ours, make_directory
+from ..log_policy import logger
+from ..private_files import NotOurs, check_ours, make_directory, open_to_all
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .errors import NotASpool, SpoolError, SpoolLocked
 
@@ -66,6 +67,8 @@ def prepare(directory: Path, *, locked: bool, group: bool = False) -> None:
         check_ours(directory, FILES)
     except NotOurs as error:
         raise SpoolError(str(error)) from None
+    if locked and (warning := open_to_all(directory)):
+        logger.warning("%s", warning)
     if not database_of(directory).exists():
         names = sorted(set(os.listdir(directory)) - HARMLESS)
         strangers = [name for name in names if locked or not name.startswith(DATABASE)]

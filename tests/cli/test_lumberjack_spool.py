@@ -18,7 +18,7 @@ from rsocket_trio.cli.event_storage import EventStorage
 from rsocket_trio.cli.exits import LOCAL_IO, Failure
 from rsocket_trio.cli.main import main
 from rsocket_trio.lumberjack import encode_pairs
-from rsocket_trio.spool import Batch, SpoolFailed, describe_spool, open_spool
+from rsocket_trio.spool import Batch, SpoolConfig, SpoolFailed, describe_spool, open_spool
 from tests.cli.senders import Receiving, Sender
 
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -492,3 +492,20 @@ def test_a_directory_that_somebody_has_prepared(cli: Cli, tmp_path: Path) -> Non
         done = cli("spool", *words)
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"has a view named 'batches'" in done.stderr
+
+
+def test_a_spool_for_a_group(receive: Receive, cli: Cli, tmp_path: Path) -> None:
+    """The option opens it, and `spool forget` leaves it open."""
+    receive("--group-readers").stop(signal.SIGTERM)
+    where = tmp_path / "events"
+    assert where.stat().st_mode & 0o777 == 0o770
+
+    async def commit() -> None:
+        async with open_spool(where, config=SpoolConfig(group_readers=True)) as spool:
+            await spool.commit("me", 0)
+
+    trio.run(commit)
+    assert cli("spool", "forget", "events", "me").returncode == 0
+    assert (where / "spool.sqlite3").stat().st_mode & 0o777 == 0o660
+    receive().stop(signal.SIGTERM)
+    assert (where / "spool.sqlite3").stat().st_mode & 0o777 == 0o600

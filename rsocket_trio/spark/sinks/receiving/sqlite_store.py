@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from ....log_policy import logger
 from ....private_files import (
     NotOurs,
     bounded,
@@ -18,6 +19,7 @@ from ....private_files import (
     check_tables,
     close_database,
     make_directory,
+    open_to_all,
 )
 from ....process_lock import LockHeld, NoFileLocks, ProcessLock
 from .store import Commit, StagedAttempt, join_payloads, split_payloads
@@ -95,6 +97,8 @@ class SqliteStore:
             check_ours(directory, FILES)
         except NotOurs as error:
             raise SinkDirectoryError(str(error)) from None
+        if warning := open_to_all(directory):
+            logger.warning("%s", warning)
         try:
             self._lock = ProcessLock(directory / LOCK)
         except LockHeld as held:
