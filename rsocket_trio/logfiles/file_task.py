@@ -49,8 +49,9 @@ class FileTask:
         self._recorder = recorder
         self._id = tail.id
         self._progress = Progress(tail.first)
-        # The identity and the fingerprint that the registry had before anything was read.
-        self._entered: tuple[str, bool] | None = self._content() if tail.is_known else None
+        # The identity and the fingerprint that the registry has.
+        known = tail.known
+        self._entered = None if known is None else (known.id, known.fingerprint)
         self._facts: tuple[int, int] | None = None
         self._woken = trio.Event()
         self._over = False
@@ -113,6 +114,8 @@ class FileTask:
         If cancelled: what was read is sent.
         """
         try:
+            # At once: it may lose its name before the older files are read.
+            await self._enter()
             for end in before:
                 await end.wait()
             while True:
@@ -159,17 +162,14 @@ class FileTask:
         """Close the file, if it is open."""
         self._tail.close()
 
-    def _content(self) -> tuple[str, bool]:
-        return self._tail.id, self._tail.fingerprint.size > 0
-
     async def _enter(self) -> None:
         """Write the file down, before anything of its content is read.
 
         So it is found again if it is renamed while nobody reads it, also if nothing of it was ever
-        acknowledged; and no other content gets its identity. An empty file is written down once
-        more when it has its first bytes: without them, it cannot be told from another one.
+        acknowledged. It is written down once more when it has more first bytes: without them,
+        another content that begins alike would get its identity.
         """
-        content = self._content()
+        content = self._tail.id, self._tail.fingerprint
         if content == self._entered:
             return
         if self._tail.id != self._id:

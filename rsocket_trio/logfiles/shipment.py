@@ -218,7 +218,7 @@ class Shipment:
                 problems.append(Problem(each.path, error.strerror or str(error)))
                 continue
             tail.close()
-            if not tail.is_known:
+            if tail.known is None:
                 positions.append(
                     Position(
                         path=each.path,

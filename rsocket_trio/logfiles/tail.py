@@ -85,7 +85,7 @@ class Tail:
         key: The identity of the file.
         real: Its path without links.
         first: The offset where reading begins.
-        is_known: Whether its content was known when it was opened.
+        known: What was remembered of its content when it was opened.
         id: The identity of its content; another one after each truncation.
         fingerprint: The first bytes that were seen.
     """
@@ -109,13 +109,12 @@ class Tail:
             _check_size(path, head, facts.st_size)
             self._check_encoding(head)
             self.key = FileKey.of(facts)
-            position = known(self.key, head, facts.st_size)
+            self.known = known(self.key, head, facts.st_size)
         except BaseException:  # closed before the error goes on
             os.close(self._descriptor)
             raise
-        self.is_known = position is not None
-        self.id = new_id() if position is None else position.id
-        self.first = 0 if position is None else position.offset
+        self.id = new_id() if self.known is None else self.known.id
+        self.first = 0 if self.known is None else self.known.offset
         self._head = head
         self.fingerprint = Fingerprint.of(head)
         self._begin(self.first)
@@ -159,9 +158,10 @@ class Tail:
 
         A file that became shorter, or that begins with other bytes than before, was truncated and
         written anew (``copytruncate`` of logrotate). Then the batch has the unfinished entry, whose
-        last line counts as cut, and the next one begins at the offset 0, with another `id`. When a
-        file is no longer empty, its `fingerprint` is taken, and the batch is empty. So both can be
-        written down before anything is read.
+        last line counts as cut, and the next one begins at the offset 0, with another `id`. When
+        there are more first bytes than before, the `fingerprint` is taken of them, and the batch is
+        empty. So both can be written down before anything is read of them: whatever is sent, no
+        other content can be taken for it later.
 
         Raises:
             OSError: The file cannot be read, or now it is refused.
@@ -174,9 +174,8 @@ class Tail:
                 self._see(b"")
                 self._begin(0)
                 return batch
-            is_first = not self._head
-            self._see(head)
-            if head and is_first:
+            if head != self._head:
+                self._see(head)
                 return self._batch([])
         entries: list[Entry] = []
         room = self._reading.max_events
@@ -223,14 +222,13 @@ class Tail:
     def _fetch(self) -> bool:
         """Read the next pieces; return whether they are the last ones.
 
-        There are none if the file was truncated meanwhile, has its first bytes only now, or a hole
-        has not ended yet. NUL bytes at the end stay unread: a program may have reserved them for
+        There are none if the file was truncated meanwhile, has more first bytes now, or a hole has
+        not ended yet. NUL bytes at the end stay unread: a program may have reserved them for
         lines that it writes later.
         """
         data = os.pread(self._descriptor, _CHUNK, self._offset)
         head = head_of(self._descriptor)
-        is_first = not self._head and head
-        if is_first or not self._continues(head, self._offset + len(data)):
+        if head != self._head or not self._continues(head, self._offset + len(data)):
             # It may be a part of the new content, and would be joined with a line of the old one.
             return False
         self._nul_at_end = 0

@@ -6,6 +6,7 @@ import json
 import os
 import random
 from contextlib import asynccontextmanager
+from functools import partial
 from math import inf
 
 import trio
@@ -61,7 +62,7 @@ def reading(*, multiline=None, max_events=100, max_line=1000, refuse_wide=False,
         max_events=max_events,
         max_line=max_line,
         multiline=multiline,
-        writer=lambda path, file_id: EventWriter(path, file_id, host="h", fields={}, **options),
+        writer=partial(EventWriter, **{"host": "h", "fields": {}} | options),
     )
 
 

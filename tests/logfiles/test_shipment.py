@@ -425,6 +425,40 @@ async def test_nothing_is_sent_of_a_file_that_is_not_written_down(tmp_path, rece
     assert kept == [(0, 2)]
 
 
+async def test_a_new_file_is_written_down_while_the_one_before_waits(tmp_path, receiver):
+    """Its lines come later, but it may be renamed before."""
+    file = tmp_path / "a.log"
+    append(file, *map(str, range(50)))
+    async with following(tmp_path, receiver, "a.log", max_events=1) as shipment:
+        receiver.hold = True
+        await receiver.until(lambda r: r.seen)
+        file.rename(tmp_path / "a.log.1")
+        append(file, "new")
+        await receiver.until(lambda _: shipment.counts.files == 2)
+        rows = lambda: json.loads((tmp_path / "registry.json").read_text())["files"]  # noqa: E731
+        await receiver.until(lambda _: len(rows()) == 2)
+        receiver.hold = False
+        await receiver.until(lambda r: r.messages[-1:] == ["new"])
+
+
+async def test_first_bytes_that_were_known_are_written_down_when_there_are_more(tmp_path, receiver):
+    """The file was empty when it was known. Another one must not be taken for it after a kill."""
+    file = tmp_path / "a.log"
+    file.touch()
+    await ship_once(tmp_path, receiver, "a.log")
+    append(file, "one")
+    kept = []
+
+    async def send(events):
+        await trio.lowlevel.checkpoint()
+        rows = json.loads((tmp_path / "registry.json").read_text())["files"]
+        kept.extend(row["head_size"] for row in rows)
+
+    receiver.send = send
+    await ship_once(tmp_path, receiver, "a.log")
+    assert kept == [4]
+
+
 async def test_a_truncation_that_was_seen_is_remembered(tmp_path, receiver):
     """Also if nothing new has come until the run ends: else the same beginning would be skipped."""
     file = tmp_path / "a.log"

@@ -109,6 +109,19 @@ def test_an_empty_file_gets_its_first_bytes_between_the_look_and_the_read(tail, 
     assert [event["message"] for event in events_of(tail.read())] == ["1"]
 
 
+def test_first_bytes_are_taken_before_anything_is_read_of_them(tail, file, calls):
+    """Otherwise a content that begins with the same bytes would be taken for this one later."""
+    with file.open("ab", buffering=0) as out:
+        out.write(b"begins alike\n")
+        assert not tail.read().events
+        assert tail.fingerprint.size == 13
+        calls.before_content(lambda: out.write(b"one\n"))
+        assert not events_of(tail.read())
+        assert not events_of(tail.read())
+        assert tail.fingerprint.size == 17
+        assert [each["message"] for each in events_of(tail.read())] == ["begins alike", "one"]
+
+
 def test_lines_that_were_read_before_a_truncation(file):
     """They are shipped, although a batch had no room for them."""
     file.write_bytes(b"1\n2\n3\n4")
