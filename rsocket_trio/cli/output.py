@@ -52,8 +52,11 @@ def json_line(fields: object) -> bytes:
     """Return ``fields`` as JSON on one line, in UTF-8, with a line end.
 
     Characters that cannot be printed are escaped: a terminal obeys some of them.
+
+    Raises:
+        ValueError: A number in them is NaN or infinite, which JSON has not.
     """
-    text = json.dumps(fields, ensure_ascii=False)
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False)
     if not text.isprintable():
         text = text.translate(_ESCAPES)
     return text.encode() + b"\n"

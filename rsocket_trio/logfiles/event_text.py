@@ -132,7 +132,9 @@ class EventWriter:
         """Return the JSON text of each entry without its message, and without the last ``}``."""
         head = self._before_offset()
         return [
-            f"{head}{start}{'' if lines == 1 and not cut else _flags(cut, lines)}}}".encode()
+            f"{head}{start}{'' if lines == 1 and not cut else _flags(cut, lines)}}}".encode(
+                "utf-8", "replace"
+            )
             for start, _, _, cut, lines in entries
         ]
 

@@ -13,6 +13,7 @@ import typing
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
+from ..codecs import JsonCodec
 from ..routing.parameters import EMPTY, Source
 from ..routing.refusals import shown
 from .errors import PublisherError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "missing", "split_name"]
 
+_JSON: Final = JsonCodec()
 _OCTETS: Final = (bytes, bytearray, memoryview)
 
 _MAX_KEYS: Final = 64
@@ -120,7 +122,7 @@ def _value(text: str, annotation: Any) -> Any:
     if _is_text(annotation):
         return text
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _JSON.decode(text.encode(), Any)
     except (ValueError, RecursionError):
         return text
 
@@ -133,10 +135,6 @@ def _is_text(annotation: Any) -> bool:
         return all(isinstance(each, str) for each in members)
     others = [each for each in members if each is not type(None)]
     return bool(others) and typing.get_origin(annotation) is not list and others == [str]
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _encoded(value: object) -> bytes:

@@ -156,6 +156,14 @@ def test_version_1_has_a_bounded_number_of_pairs() -> None:
     assert set(pairs(many, key="app")) == {*PAIRS, "app"}
 
 
+def test_fields_that_are_no_utf_8() -> None:
+    """Arguments of a command may have any bytes, as paths may."""
+    assert event(b"{}", fields={"a": "\udcff"}, host="\udcfe") == OWN | {
+        "host": {"name": "?"},
+        "fields": {"a": "?"},
+    }
+
+
 def test_encodings() -> None:
     """A line is read in the encoding of its file."""
     assert event('{"a":"é"}'.encode("latin-1"), encoding="latin-1") == OWN | {"a": "é"}

@@ -103,6 +103,8 @@ async def test_a_publisher_of_elements_of_one_size_keeps_it():
     [
         ("nobody", "unknown publisher"),
         ("ticks?every=often", r": route 'ticks' expects float as 'application/json'$"),
+        ("ticks?every=NaN", r": route 'ticks' expects float as 'application/json'$"),
+        ("ticks?every=1e400", r": route 'ticks' expects float as 'application/json'$"),
         ("ticks", r"float .*; its arguments stand in the name, such as 'ticks\?every=...'$"),
         ("one", r"int .*; its arguments stand in the name, such as 'one\?value=...'$"),
         ("request", r"; its arguments stand in the name, such as 'request\?every=...'$"),

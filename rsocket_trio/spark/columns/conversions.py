@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-__all__ = ["contains", "convert", "has_infinite", "read_lines", "reading_field"]
+__all__ = ["contains", "convert", "infinities", "read_lines", "reading_field"]
 
 _FRACTION: Final = r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)[.,](\d{1,6})\d*(Z|[+-]\d\d(?::?\d\d)?)?$"
 """A time with a fraction of a second, of which six digits are kept."""
@@ -59,21 +59,30 @@ def contains(kind: pa.DataType, is_wanted: Callable[[pa.DataType], bool]) -> boo
     """Return whether a type is, or has within it, a wanted one. Maps are not looked into."""
     if pa.types.is_struct(kind):
         return any(contains(inner.type, is_wanted) for inner in kind)
-    if pa.types.is_list(kind):
+    if _is_any_list(kind):
         return contains(kind.value_type, is_wanted)
     return is_wanted(kind)
 
 
-def has_infinite(values: pa.Array) -> bool:
-    """Return whether a number was too large for its type. JSON has no infinite ones."""
+def infinities(values: pa.Array) -> int:
+    """Return how many infinite numbers there are.
+
+    A number that is too large for its type becomes one. Maps are not looked into.
+    """
     kind = values.type
     if not contains(kind, pa.types.is_floating):
-        return False
+        return 0
     if pa.types.is_struct(kind):
-        return any(map(has_infinite, values.flatten()))
-    if pa.types.is_list(kind):
-        return has_infinite(values.flatten())
-    return bool(pc.any(pc.is_inf(values)).as_py())
+        return sum(map(infinities, values.flatten()))
+    if _is_any_list(kind):
+        return infinities(values.flatten())
+    found: int | None = pc.sum(pc.is_inf(values)).as_py()
+    return found or 0
+
+
+def _is_any_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -26,7 +26,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .conversions import contains, convert, has_infinite, read_lines, reading_field
+from .conversions import contains, convert, infinities, read_lines, reading_field
 from .decimals import has_unreadable_decimal
 from .maps import MapColumns, has_map
 from .sieve import surely_malformed
@@ -214,7 +214,7 @@ def _columns(lines: bytes, count: int, schema: pa.Schema, *, times_as_text: bool
         else convert(table.column(field.name).combine_chunks(), field.type)
         for field in schema
     ]
-    if any(map(has_infinite, columns)):
+    if any(map(infinities, columns)):
         raise ValueError("a number is too large for its column")
     return columns
 

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..columns.conversions import infinities
 from .decoded import Decoded, nullable
 
 __all__ = ["ArrowRows"]
@@ -82,7 +83,9 @@ class ArrowRows:
                 _check_decimals(array.type, field.type, field.name)
                 if isinstance(array, pa.DictionaryArray):
                     array = array.dictionary_decode()
-                array = array.cast(field.type)
+                before, array = infinities(array), array.cast(field.type)
+                if infinities(array) > before:
+                    raise ValueError(f"{field.name} has a number that is too large for its type")
             if array.null_count and not field.nullable:
                 raise ValueError(f"{field.name} has nulls")
             arrays.append(array)

@@ -459,6 +459,18 @@ def test_decimals_in_arrow_that_cannot_be_cast(column, kind):
     assert rows("arrow", pa.schema([("d", kind)]), [data]) == [{"d": None}]
 
 
+@pytest.mark.parametrize("wrap", [None, pa.list_, pa.large_list, lambda kind: pa.list_(kind, 1)])
+def test_numbers_in_arrow_that_are_too_large(wrap):
+    """They do not become infinite; what is infinite stays so."""
+    kind = pa.float64() if wrap is None else wrap(pa.float64())
+    column = pa.float32() if wrap is None else pa.list_(pa.float32())
+    for number, fits in ((1e39, False), (float("inf"), True), (1e38, True)):
+        value = number if wrap is None else [number]
+        data = ipc(pa.record_batch({"x": pa.array([value], kind)}))
+        [row] = rows("arrow", pa.schema([("x", column)]), [data])
+        assert (row["x"] is not None) is fits
+
+
 def test_arrow_decimals_of_an_impossible_scale():
     """The scale is a number in the stream, and Arrow would crash with it."""
     data = ipc(pa.record_batch({"d": pa.array([Decimal("1.234567")], pa.decimal128(20, 6))}))

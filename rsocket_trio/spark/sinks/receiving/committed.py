@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, Self
@@ -12,6 +11,7 @@ import trio
 
 from .... import Invalid
 from ....codecs import CborCodec
+from ....lumberjack.wire.json_texts import read_json
 
 __all__ = ["CommittedBatch", "PayloadReader", "RowReader"]
 
@@ -164,7 +164,7 @@ def _cbor(data: bytes) -> Iterator[Rows]:
 
 
 def _json(data: bytes) -> Iterator[Rows]:
-    yield _one_row(json.loads(data))
+    yield _one_row(read_json(data))
 
 
 def _arrow(data: bytes) -> Iterator[Rows]:

@@ -792,7 +792,8 @@ async def test_an_attempt_that_is_dropped_while_it_stores_rows():
 async def test_payloads_without_rows_fail_the_commit(format_):
     """The driver learns which partition it is."""
     async with sink(Application()) as (requester, _):
-        for number, data in enumerate((b"\xff\xff", b"[1]", b"1", b"[" * 10_000)):
+        no_rows = (b"\xff\xff", b"[1]", b"1", b"[" * 10_000, b'{"v":NaN}')
+        for number, data in enumerate(no_rows):
             await write(requester, opening(f"a{number}", query=f"{number}", format=format_), [data])
             with pytest.raises(Invalid):
                 await commit(requester, [f"a{number}"], 1, query=f"{number}")
