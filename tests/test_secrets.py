@@ -33,7 +33,7 @@ from rsocket_trio import (
     ttrpc,
 )
 from rsocket_trio.cli import main
-from rsocket_trio.collector import parse_subscription
+from rsocket_trio.collector import Grant, Role, Subscription, parse_subscription
 from rsocket_trio.metadata import CompositeMetadata, MetadataEntry
 from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.reactive_streams import collect
@@ -89,6 +89,8 @@ OBJECTS = [
     Lease(1, 1.0, BYTES),
     parse_uri(f"ws://h:1{QUERY}"),
     parse_subscription(f"ws://h:1{QUERY}#events"),
+    Subscription(parse_uri("ws://h:1/"), "events", auth=BearerAuthentication(SECRET)),
+    Grant(BearerAuthentication(SECRET), Role),
     parse_subscription(f"rsio://h:1/ticks?token={SECRET}"),
     Call(method=METHOD, metadata=HEADERS, transport=INFO, attributes={"who": SECRET}),
     OutgoingCall(METHOD, HEADERS),
@@ -199,6 +201,10 @@ def test_an_error_about_an_address(address):
 
 def is_address(node):
     match node:
+        case ast.Attribute(
+            value=ast.Name(id="args"), attr="status" | "listen" | "subscribe" | "to"
+        ):
+            return True
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name.strip("_") in {"uri", "address", "listener"}
     return False

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from rsocket_trio.collector import Collector, admit, collect, parse_subscription
+from rsocket_trio.collector import Collector, Subscription, admit, collect
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
 from rsocket_trio.spool import BatchTooLarge, SpoolError
 from rsocket_trio.uri import parse_uri
 
 from .certificates import asks_certificates, server_context, trusting
-from .collect_auth import given_grants
+from .collect_auth import given_grants, given_subscriptions
 from .exits import LOCAL_IO, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .progress import Progress
@@ -86,7 +86,8 @@ class _Run:
         self._allow: Final = allowed(args.allow, map(parse_uri, others))
         self._grants: Final = given_grants(args)
         self._warn(others)
-        self._publishers: Final = _publishers_context(args)
+        self._subscriptions: Final = given_subscriptions(args)
+        self._publishers: Final = _publishers_context(args, self._subscriptions)
         self._progress: Final = Progress(sys.stderr, quiet=args.quiet)
 
     def _warn(self, others: list[str]) -> None:
@@ -128,7 +129,7 @@ class _Run:
             await collect(
                 args.spool,
                 *args.listen,
-                subscribe=args.subscribe or (),
+                subscribe=self._subscriptions,
                 max_size=self._room,
                 retention=spool_retention(args),
                 group_readers=bool(args.group_readers),
@@ -226,8 +227,10 @@ def _is_encrypted(uri: str) -> bool:
     return parse_uri(uri).is_encrypted
 
 
-def _publishers_context(args: argparse.Namespace) -> ssl.SSLContext | None:
-    encrypted = any(parse_subscription(each).uri.is_encrypted for each in args.subscribe or ())
+def _publishers_context(
+    args: argparse.Namespace, subscriptions: list[Subscription]
+) -> ssl.SSLContext | None:
+    encrypted = any(each.uri.is_encrypted for each in subscriptions)
     if args.subscribe_ca is None:
         return None
     if not encrypted:

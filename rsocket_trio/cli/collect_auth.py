@@ -1,11 +1,13 @@
-"""Who may use a collector by RSocket, as the options of ``collect`` say: `given_grants`."""
+"""Credentials in the options of ``collect``: of its clients, and for publishers."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from rsocket_trio.collector import Grant, Role
+import attrs
+
+from rsocket_trio.collector import Grant, Role, Subscription, parse_subscription
 
 from .exits import USAGE, Failure
 from .metadata import read_bearer, read_simple
@@ -13,7 +15,7 @@ from .metadata import read_bearer, read_simple
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["given_grants"]
+__all__ = ["given_grants", "given_subscriptions"]
 
 _WITH_ROLES: Final = re.compile(r"([a-z]+(?:,[a-z]+)*)=([^=].*)", re.DOTALL)
 """``ROLE[,ROLE]...=VALUE``. A token in base64 has a ``=`` only at its end."""
@@ -38,6 +40,26 @@ def given_grants(args: argparse.Namespace) -> list[Grant]:
                 found.append(Grant(read(value), roles))
             except ValueError as error:
                 raise Failure(f"{option}: {error}", USAGE) from error
+    return found
+
+
+def given_subscriptions(args: argparse.Namespace) -> list[Subscription]:
+    """Return the publishers that the options name, each with the credentials for it.
+
+    Raises:
+        Failure: A secret cannot be read, or a publisher of rsio has one.
+    """
+    found = []
+    for number, text in enumerate(args.subscribe or ()):
+        subscription = parse_subscription(text)
+        if number in args.subscribe_auth:
+            option, argument = args.subscribe_auth[number]
+            read = read_simple if option.endswith("simple") else read_bearer
+            try:
+                subscription = attrs.evolve(subscription, auth=read(argument, option))
+            except ValueError as error:
+                raise Failure(f"{option}: {error}", USAGE) from error
+        found.append(subscription)
     return found
 
 

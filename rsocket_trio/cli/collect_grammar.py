@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
 from .commands import Commands, add_command
 from .options import (
     add_allow,
@@ -139,6 +143,19 @@ def add_collect(commands: Commands) -> None:
         help="the same with a user name and a password: USER:PASSWORD, @FILE or env:NAME; senders"
         " of Lumberjack have no passwords: use --ca for them",
     )
+    for option, metavar, what in (
+        ("--subscribe-auth-bearer", "TOKEN", "this token"),
+        ("--subscribe-auth-simple", "USER:PASSWORD", "this user name and password"),
+    ):
+        access.add_argument(
+            option,
+            metavar=metavar,
+            dest="subscribe_auth",
+            action=_OfTheLastSubscription,
+            default={},
+            help=f"present {what} to the publisher of the --subscribe before it, and to no other:"
+            f" {metavar}, @FILE or env:NAME",
+        )
     tls = add_server_tls(parser, _ENCRYPTED)
     tls.add_argument(
         "--subscribe-ca",
@@ -150,3 +167,22 @@ def add_collect(commands: Commands) -> None:
         "--insecure", action="store_true", help="with --status: accept every certificate"
     )
     add_verbosity(parser)
+
+
+class _OfTheLastSubscription(argparse.Action):
+    """Keeps an option and its argument under the number of the last ``--subscribe``."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        number = len(namespace.subscribe or ()) - 1
+        if number < 0:
+            raise argparse.ArgumentError(self, "name the publisher before it, by --subscribe")
+        known = namespace.subscribe_auth
+        if number in known:
+            raise argparse.ArgumentError(self, "a publisher needs one of them, not several")
+        namespace.subscribe_auth = {**known, number: (option_string, values)}

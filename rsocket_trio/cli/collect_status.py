@@ -25,11 +25,11 @@ from rsocket_trio.errors import (
     StreamError,
 )
 from rsocket_trio.escapes import escaped
-from rsocket_trio.uri import parse_uri
+from rsocket_trio.uri import parse_uri, shown
 
 from .certificates import client_context
 from .collect_auth import given_grants
-from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure
+from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure, unreachable
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
 from .output import json_line
@@ -72,9 +72,9 @@ def run(args: argparse.Namespace) -> int:
     except RemoteProtocolError as error:
         raise Failure(f"the peer is no collector: {error}", PEER_ERROR) from error
     except RSocketError as error:
-        raise Failure(f"{args.status}: {error}", UNREACHABLE) from error
+        raise unreachable(args.status, error) from error
     except trio.TooSlowError as error:
-        text = f"{args.status}: the collector did not answer within {_PATIENCE} s"
+        text = f"{shown(args.status)}: the collector did not answer within {_PATIENCE} s"
         raise Failure(text, UNREACHABLE) from error
     for info, numbers in found:
         fields = _fields(info, numbers)

@@ -24,6 +24,7 @@ from rsocket_trio.testing.rsio_conformance import (
     Trial,
     run_rules,
 )
+from rsocket_trio.uri import shown
 
 from .certificates import client_context
 from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure
@@ -116,13 +117,13 @@ async def _test_client(
     try:
         listeners = await trio.open_tcp_listeners(parts.port or 0, host=parts.hostname)
     except OSError as error:
-        raise Failure(f"cannot listen on {args.listen}: {error}", UNREACHABLE) from error
+        raise Failure(f"cannot listen on {shown(args.listen)}: {error}", UNREACHABLE) from error
     for each in listeners[1:]:
         await each.aclose()
     async with listeners[0] as listener:
         host, port = listener.socket.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        print_bytes(f"listening on rsio://{shown}:{port}\n".encode())
+        name = f"[{host}]" if ":" in host else host
+        print_bytes(f"listening on rsio://{name}:{port}\n".encode())
         await run_rules(rules, Accepted(listener, args.pid), report, make_trial=make_trial)
 
 

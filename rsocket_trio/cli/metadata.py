@@ -66,24 +66,24 @@ def setup_metadata(args: argparse.Namespace) -> Metadata | None:
     return None
 
 
-def read_bearer(argument: str) -> BearerAuthentication:
-    """Return the token that ``--auth-bearer`` names.
+def read_bearer(argument: str, option: str = "--auth-bearer") -> BearerAuthentication:
+    """Return the token that an option names.
 
     Raises:
         Failure: It cannot be read.
     """
-    return BearerAuthentication(read_secret(argument, "--auth-bearer"))
+    return BearerAuthentication(read_secret(argument, option))
 
 
-def read_simple(argument: str) -> SimpleAuthentication:
-    """Return the user name and the password that ``--auth-simple`` names.
+def read_simple(argument: str, option: str = "--auth-simple") -> SimpleAuthentication:
+    """Return the user name and the password that an option names.
 
     Raises:
         Failure: They cannot be read, or there is no colon.
     """
-    username, colon, password = read_secret(argument, "--auth-simple").partition(":")
+    username, colon, password = read_secret(argument, option).partition(":")
     if not colon:
-        raise Failure("--auth-simple: the value must be USER:PASSWORD; it has no ':'", USAGE)
+        raise Failure(f"{option}: the value must be USER:PASSWORD; it has no ':'", USAGE)
     return SimpleAuthentication(username, password)
 
 

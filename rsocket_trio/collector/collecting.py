@@ -125,7 +125,7 @@ async def collect(
         listen: Where to listen: ``lumberjack://host:port`` and ``lumberjacks://host:port`` for
             senders of Lumberjack; ``tcp``, ``tls``, ``unix``, ``ws`` and ``wss`` for RSocket.
         subscribe: Publishers of RSocket and rsio, whose streams are stored: see
-            `parse_subscription`.
+            `parse_subscription`. A `Subscription` may have credentials.
         max_size: The bytes that the spool may store.
         retention: How long batches are kept that no consumer needs.
         group_readers: See `rsocket_trio.spool.SpoolConfig`.

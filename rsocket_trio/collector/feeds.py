@@ -12,7 +12,7 @@ import attrs
 from .. import rsio
 from ..client import connect
 from ..config import ConnectionConfig
-from ..metadata import MIME
+from ..metadata import MIME, Metadata
 from ..payload import Payload
 from ..reactive_streams import ElementStream, open_iter
 from ..requester import Requester
@@ -93,8 +93,12 @@ class _Responder:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Link]:
         subscription = self.subscription
+        auth = subscription.auth
         async with connect(
-            subscription.uri, data_mime_type=subscription.mime_type, **self.options
+            subscription.uri,
+            data_mime_type=subscription.mime_type,
+            setup_metadata=None if auth is None else Metadata(auth=auth),
+            **self.options,
         ) as requester:
             yield _Requests(subscription, requester)
 

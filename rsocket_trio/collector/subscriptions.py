@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from ..escapes import size_only
-from ..metadata import MIME
+from ..metadata import MIME, Authentication
 from ..rsio.addresses import WIRE, rsio_uri
 from ..uri import Uri, parse_uri, shown, without_query
 
@@ -28,12 +28,21 @@ class Subscription:
         route: The route of the stream; with rsio, the name of the publisher.
         data: The data of the request; rsio has none.
         mime_type: The MIME type of these data, and of the data that the publisher is asked for.
+        auth: What the SETUP presents to the publisher; rsio has none.
+
+    Raises:
+        ValueError: There is ``auth`` for a publisher of rsio.
     """
 
     uri: Uri
     route: str = attrs.field(repr=without_query)
     data: bytes = attrs.field(default=b"", repr=size_only)
     mime_type: str = MIME.JSON
+    auth: Authentication | None = attrs.field(default=None, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.auth is not None and self.is_rsio:
+            raise ValueError(f"{shown(self.uri)}: publishers of rsio know no credentials")
 
     @property
     def is_rsio(self) -> bool:

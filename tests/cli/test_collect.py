@@ -23,6 +23,7 @@ StartCli = Callable[..., subprocess.Popen[bytes]]
 
 LUMBERJACK = ("--listen", "lumberjack://127.0.0.1:0")
 RSOCKET = ("--listen", "tcp://127.0.0.1:0")
+PUBLISHER = ("--subscribe", "tcp://h:1/a")
 ANY = ("--spool", "events", *LUMBERJACK, *RSOCKET)
 
 
@@ -251,12 +252,17 @@ def test_status_of_others(cli: Cli, server: dict[str, str]) -> None:
 def test_a_subscription(
     start_cli: StartCli, start: Callable[..., Collecting], cli: Cli, tmp_path: Path
 ) -> None:
-    """Its events are stored, and the status shows it."""
+    """Its events are stored, and the status shows it; a secret for it is in no status and log."""
+    (tmp_path / "token").write_text("s3cret\n")
     (tmp_path / "publisher.py").write_text(
         "import trio\n"
         "from collections.abc import AsyncIterator\n"
-        "from rsocket_trio import Router\n"
-        "app = Router()\n"
+        "from rsocket_trio import Rejected, Router\n"
+        "async def authenticate(auth, facts):\n"
+        "    if facts.principal is None and auth.token != 's3cret':\n"
+        "        raise Rejected('not you')\n"
+        "    return 'ada'\n"
+        "app = Router(authenticate=authenticate)\n"
         '@app.request_stream("numbers")\n'
         "async def numbers() -> AsyncIterator[int]:\n"
         "    for number in range(100):\n"
@@ -266,17 +272,21 @@ def test_a_subscription(
     publishing = start_cli("serve", "publisher.py", "--listen", "tcp://127.0.0.1:0")
     assert publishing.stdout is not None
     uri = publishing.stdout.readline().decode().removeprefix("listening on ").strip()
-    collecting = start("--subscribe", f"{uri}/numbers")
-    found = {"head": 0}
-    while found["head"] < 100:
+    mine, other = (f"--subscribe={uri}/numbers", "--subscribe-auth-bearer"), f"{uri}/numbers?"
+    collecting = start(*mine, "@token", "--subscribe", other, "--subscribe-auth-simple", "a:wr0ng")
+    found = {"head": 0, "subscriptions": [{}, {"trouble": None}]}
+    while found["head"] < 100 or found["subscriptions"][1]["trouble"] is None:
         found = json.loads(cli("collect", "--status", collecting.uris["tcp"], "--json").stdout)
-    assert found["subscriptions"] == [
-        {"subscription": f"{uri}/numbers", "state": "open", "events": 100, "connections": 1,
-         "trouble": None}
-    ]  # fmt: skip
+    assert found["subscriptions"][0] == {
+        "subscription": f"{uri}/numbers", "state": "open", "events": 100, "connections": 1,
+        "trouble": None,
+    }  # fmt: skip
+    assert found["subscriptions"][1]["events"] == 0  # The token was not for it.
     shown = cli("collect", "--status", collecting.uris["tcp"]).stdout.decode()
-    assert f"{uri}/numbers open 100\n" in shown
-    collecting.stop()
+    assert f"{uri}/numbers open 100  " in shown
+    for text in (shown, collecting.stop()):
+        assert "s3cret" not in text
+        assert "wr0ng" not in text
     assert read(cli) == list(range(100))
 
 
@@ -394,6 +404,34 @@ def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
             ["--spool", "events", *RSOCKET, "--subscribe", "tcp://h:1/a", "--subscribe-ca", "c"],
             "--subscribe-ca works only",
         ),
+        (
+            ["--spool", "events", *RSOCKET, "--subscribe-auth-bearer", "@t", *PUBLISHER],
+            "name the publisher before it, by --subscribe",
+        ),
+        (
+            ["--spool", "events", *RSOCKET, *PUBLISHER, *2 * ("--subscribe-auth-bearer", "@t")],
+            "a publisher needs one of them, not several",
+        ),
+        (
+            ["--spool", "events", *RSOCKET, *PUBLISHER, "--subscribe-auth-bearer", "@missing"],
+            "missing",
+        ),
+        (
+            ["--spool", "events", *RSOCKET, *PUBLISHER, "--subscribe-auth-simple", "ada"],
+            "--subscribe-auth-simple: the value must be USER:PASSWORD",
+        ),
+        (
+            [
+                "--spool",
+                "events",
+                *RSOCKET,
+                "--subscribe",
+                "rsio://h:1/a?token=t0p",
+                "--subscribe-auth-bearer",
+                "s3cret",
+            ],
+            "--subscribe-auth-bearer: rsio://h:1: publishers of rsio know no credentials",
+        ),
         (["--status", "tcp://h:1", "--spool", "e"], "--spool does not work with --status"),
         (["--status", "lumberjack://h:1"], "'lumberjack'"),
         (["--spool", "events", *RSOCKET, "--forget", "q"], "--forget works only with --status"),
@@ -414,4 +452,5 @@ def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:
     done = cli("collect", *options)
     assert (done.returncode, done.stdout) == (2, b"")
     assert message in done.stderr.decode()
+    assert b"s3cret" not in done.stderr
     assert not Path("events").exists()
