@@ -57,8 +57,7 @@ def run(args: argparse.Namespace) -> int:
                 raise Failure(f"--{name.replace('_', '-')} does not work with --status", USAGE)
         if args.allow:
             raise Failure("--allow does not work with --status", USAGE)
-        if args.force and args.forget is None:
-            raise Failure("--force works only with --forget", USAGE)
+        _check_forget(args)
         return collect_status.run(args)
     log_to_stderr(
         args,
@@ -201,8 +200,7 @@ def _check(args: argparse.Namespace) -> None:
             raise Failure(f"collect needs --{name} (or --status URI)", USAGE)
     if args.insecure:
         raise Failure("--insecure works only with --status", USAGE)
-    if args.force and args.forget is None:
-        raise Failure("--force works only with --forget", USAGE)
+    _check_forget(args)
     if args.forget is not None:
         raise Failure("--forget works only with --status URI; see also spool forget", USAGE)
     if (args.auth_bearer or args.auth_simple) and all(_is_lumberjack(uri) for uri in args.listen):
@@ -236,3 +234,9 @@ def _publishers_context(
     if not encrypted:
         raise Failure("--subscribe-ca works only with --subscribe tls:// or wss://", USAGE)
     return trusting(args.subscribe_ca)
+
+
+def _check_forget(args: argparse.Namespace) -> None:
+    for option, given in (("--force", args.force), ("--instance", args.instance is not None)):
+        if given and args.forget is None:
+            raise Failure(f"{option} works only with --forget", USAGE)

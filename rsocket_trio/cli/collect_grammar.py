@@ -94,6 +94,11 @@ def add_collect(commands: Commands) -> None:
         " events are kept for it; refused while an instance of it is connected",
     )
     parser.add_argument(
+        "--instance",
+        metavar="NAME",
+        help="with --forget: only this instance of the consumer, as --status shows it",
+    )
+    parser.add_argument(
         "--force",
         action="store_true",
         help="with --forget: also while an instance is connected; events that it has not read may"

@@ -30,6 +30,7 @@ from rsocket_trio.uri import parse_uri, shown
 from .certificates import client_context
 from .collect_auth import given_grants
 from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure, unreachable
+from .instance_lines import instance_lines
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
 from .output import json_line
@@ -62,7 +63,10 @@ def run(args: argparse.Namespace) -> int:
         connect_collector, args.status, ssl_context=context, auth=grants[0].auth if grants else None
     )
     try:
-        status = trio.run(interruptible, partial(_ask, connecting, args.forget, args.force, found))
+        status = trio.run(
+            interruptible,
+            partial(_ask, connecting, args.forget, args.instance, args.force, found),
+        )
     except Rejected as error:
         raise Failure(f"the collector refused: {error.message}", PEER_ERROR) from error
     except StreamError as error:
@@ -85,16 +89,20 @@ def run(args: argparse.Namespace) -> int:
 async def _ask(
     connecting: Callable[[], AbstractAsyncContextManager[CollectorClient]],
     forget: str | None,
+    instance: str | None,
     force: bool,
     found: list[tuple[SpoolInfo, CollectorStatistics]],
     stop: Interruption,
 ) -> int:
     with stop.work(), trio.fail_after(_PATIENCE):
         async with connecting() as collector:
-            info = await collector.info()
+            info = await collector.info(instances=True)
             if forget is not None:
                 try:
-                    info = await collector.forget(forget, spool_id=info.spool_id, force=force)
+                    await collector.forget(
+                        forget, spool_id=info.spool_id, instance=instance, force=force
+                    )
+                    info = await collector.info(instances=True)
                 except (Invalid, Rejected) as error:
                     raise Failure(f"--forget: {error.message}", PEER_ERROR) from error
             found.append((info, await collector.statistics()))
@@ -112,6 +120,7 @@ def _fields(info: SpoolInfo, numbers: CollectorStatistics) -> dict[str, object]:
         "full": info.full,
         "trouble": info.trouble,
         "consumers": dict(info.positions),
+        "instances": [attrs.asdict(each) for each in info.instances or ()],
         "connections": numbers.connections,
         "stored": numbers.stored,
         "lumberjack_events": numbers.lumberjack_events,
@@ -125,6 +134,8 @@ def _table(fields: dict[str, object]) -> bytes:
     lines = []
     for name, value in fields.items():
         match value:
+            case list() if name == "instances":
+                shown = instance_lines(value, 19)
             case dict():
                 shown = "  ".join(f"{escaped(k)} {n:,}" for k, n in value.items()) or "none"
             case list():

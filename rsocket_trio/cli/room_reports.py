@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import Spool
 
+from .instance_lines import instance_name
 from .logs import logger
 
 __all__ = ["RoomReports"]
@@ -40,10 +42,19 @@ class RoomReports:
         if self._reported_full:
             logger.warning(
                 "the spool in %s is full (%d bytes): senders wait until its consumers commit, or "
-                "until it is started with more %s, or with --keep-size or --keep-age",
+                "until it is started with more %s, or with --keep-size or --keep-age; %s",
                 self._spool.directory,
                 self._spool.max_size,
                 self._option,
+                self._holder(),
             )
         else:
             logger.info("the spool in %s has room again", self._spool.directory)
+
+    def _holder(self) -> str:
+        """Return who needs the oldest event."""
+        lowest = min(self._spool.instances(), key=lambda each: each.offset, default=None)
+        if lowest is None:
+            return "it has no consumer"
+        name = escaped(instance_name(*lowest.key))
+        return f"its oldest event is kept for {name}, which is at {lowest.offset}"

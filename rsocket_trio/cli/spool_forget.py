@@ -20,6 +20,7 @@ from rsocket_trio.spool import (
 )
 
 from .exits import DONE, LOCAL_IO, USAGE, Failure
+from .instance_lines import instance_name
 from .spool_options import spool_failure
 from .standard_streams import print_bytes
 
@@ -39,18 +40,22 @@ def run(args: argparse.Namespace) -> int:
         Failure: There is no such spool or consumer, or another process writes to the spool.
         BrokenPipeError: The reader of the output has closed the pipe.
     """
+    name = escaped(instance_name(args.consumer, args.instance or ""))
     try:
-        positions = describe_spool(args.directory).positions
-        if args.consumer not in positions:
-            known = ", ".join(sorted(map(escaped, positions))) or "none"
-            raise Failure(
-                f"{args.directory} has no consumer {escaped(args.consumer)}: there are {known}",
-                USAGE,
-            )
+        stored = describe_spool(args.directory).instances
+        wanted = [
+            each.offset
+            for each in stored
+            if each.consumer == args.consumer and args.instance in (None, each.name)
+        ]
+        if not wanted:
+            names = sorted({instance_name(*each.key) for each in stored})
+            known = ", ".join(map(escaped, names)) or "none"
+            raise Failure(f"{args.directory} has no consumer {name}: there are {known}", USAGE)
         # Readers of its group keep their access.
         group = bool(Path(args.directory, "spool.sqlite3").stat().st_mode & stat.S_IWGRP)
         config = SpoolConfig(group_readers=group)
-        trio.run(partial(_forget, args.directory, args.consumer, config))
+        trio.run(partial(_forget, args.directory, args.consumer, args.instance, config))
     except OSError as error:
         raise Failure(f"cannot use the spool {args.directory!r}: {error}", LOCAL_IO) from error
     except SpoolLocked as error:
@@ -58,11 +63,10 @@ def run(args: argparse.Namespace) -> int:
         raise Failure(f"{error} ({hint})", USAGE) from error
     except SpoolError as error:
         raise spool_failure(error) from error
-    text = f"forgot {escaped(args.consumer)}, which was at {positions[args.consumer]:,}\n"
-    print_bytes(text.encode())
+    print_bytes(f"forgot {name}, which was at {min(wanted):,}\n".encode())
     return DONE
 
 
-async def _forget(directory: str, consumer: str, config: SpoolConfig) -> None:
+async def _forget(directory: str, consumer: str, instance: str | None, config: SpoolConfig) -> None:
     async with open_spool(directory, retention=_KEEP_ALL, config=config) as spool:
-        await spool.forget(consumer)
+        await spool.forget(consumer, instance=instance)

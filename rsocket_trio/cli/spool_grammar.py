@@ -90,7 +90,7 @@ def _add_forget(group: Commands) -> None:
         "spool_forget",
         "forget a consumer that does not come back",
         "A spool keeps the events that a consumer has not read, also if that consumer, such as a\n"
-        "query of Spark, is gone for ever. spool info shows all consumers and their positions.\n\n"
+        "query of Spark, is gone for ever. spool info shows all consumers and their instances.\n\n"
         "Stop the receiver or collector first; or ask the collector while it runs:\n"
         "rsocket-trio collect --status URI --forget CONSUMER. The next start deletes what is not\n"
         "needed any more. A consumer that comes back after all begins at its own position, if the\n"
@@ -99,6 +99,9 @@ def _add_forget(group: Commands) -> None:
     )
     _add_directory(parser)
     parser.add_argument("consumer", metavar="CONSUMER", help="name of the consumer")
+    parser.add_argument(
+        "--instance", metavar="NAME", help="forget only this instance of it, as spool info shows it"
+    )
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import SpoolError, describe_spool
 
 from .exits import DONE
+from .instance_lines import instance_lines
 from .output import json_line, utc
 from .spool_options import spool_failure
 from .standard_streams import print_bytes
@@ -15,7 +17,7 @@ from .standard_streams import print_bytes
 if TYPE_CHECKING:
     import argparse
 
-    from rsocket_trio.spool import SpoolDescription
+    from rsocket_trio.spool import ConsumerInstance, SpoolDescription
 
 __all__ = ["run"]
 
@@ -46,13 +48,28 @@ def _fields(found: SpoolDescription) -> dict[str, object]:
         "batches": found.batches,
         "size": found.size,
         "consumers": dict(found.positions),
+        "instances": [_instance(each, found.head) for each in found.instances],
+    }
+
+
+def _instance(each: ConsumerInstance, head: int) -> dict[str, object]:
+    return {
+        "consumer": each.consumer,
+        "instance": each.name,
+        "offset": each.offset,
+        "lag": head - each.offset,
+        "age": max(time.time() - each.seen_at, 0.0),
+        "lease": each.lease,
+        "lease_left": None if each.lease is None else max(each.lease - each.absent, 0.0),
     }
 
 
 def _table(fields: dict[str, object]) -> bytes:
     lines = []
     for name, value in fields.items():
-        if isinstance(value, dict):
+        if isinstance(value, list):
+            shown = instance_lines(value, 13)
+        elif isinstance(value, dict):
             shown = "  ".join(f"{escaped(key)} {item:,}" for key, item in value.items()) or "none"
         else:
             shown = f"{value:,}" if isinstance(value, int) else escaped(str(value))

@@ -68,13 +68,20 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         self._caller = Caller(requester)
 
     async def info(
-        self, *, reach_from: int | None = None, reach_size: int | None = None
+        self,
+        *,
+        reach_from: int | None = None,
+        reach_size: int | None = None,
+        epoch: str | None = None,
+        instances: bool = False,
     ) -> SpoolInfo:
         """Ask what the spool of the collector holds.
 
         Args:
             reach_from: An offset, to ask also for `SpoolInfo.reach`.
             reach_size: The bytes that batches from this offset on may take, for `SpoolInfo.reach`.
+            epoch: An epoch, to ask also for `SpoolInfo.epoch_end`.
+            instances: Ask also for `SpoolInfo.instances`.
 
         Raises:
             OffsetTrimmed: ``reach_from`` is not kept any more.
@@ -89,7 +96,10 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         """
         if (reach_from is None) != (reach_size is None):
             raise ValueError("reach_from and reach_size go together")
-        return await self._ask(INFO, InfoRequest(reach_from=reach_from, reach_size=reach_size))
+        request = InfoRequest(
+            reach_from=reach_from, reach_size=reach_size, epoch=epoch, instances=instances
+        )
+        return await self._ask(INFO, request)
 
     async def statistics(self) -> CollectorStatistics:
         """Ask for numbers about the collector since its start.
@@ -109,7 +119,13 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
 
     @asynccontextmanager
     async def read(
-        self, start: int, stop: int, *, spool_id: str, patience: float = 60.0
+        self,
+        start: int,
+        stop: int,
+        *,
+        spool_id: str,
+        epoch: str | None = None,
+        patience: float = 60.0,
     ) -> AsyncIterator[RangeReader]:
         """Read a range of events: ``async with collector.read(0, 9, spool_id=id) as batches``.
 
@@ -122,6 +138,8 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             start: The offset of the first event.
             stop: The offset behind the last event, at most the head.
             spool_id: The spool that the offsets belong to: `SpoolInfo.spool_id`.
+            epoch: `SpoolInfo.epoch` when its head was ``stop`` or later. If the spool was restored
+                from an older copy since then, and written on, there is an error. ``None``: any.
             patience: How long the reader asks again while the collector has no place or no memory
                 for its next batch, as it has many readers, in seconds. Then it raises
                 `CollectorBusy`.
@@ -132,26 +150,41 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         Checkpoint: no.
         If cancelled: the range is cancelled at the collector; the connection stays usable.
         """
-        reader = make(RangeReader, partial(self._open_piece, spool_id), start, stop, patience)
+        opening = partial(self._open_piece, spool_id, epoch)
+        reader = make(RangeReader, opening, start, stop, patience)
         try:
             yield reader
         finally:
             await reader._close()  # noqa: SLF001 - this function made the reader
 
     async def commit(
-        self, consumer: str, offset: int, *, instance: str, spool_id: str
+        self,
+        consumer: str,
+        offset: int,
+        *,
+        instance: str,
+        spool_id: str,
+        lease: float | None = None,
+        epoch: str | None = None,
     ) -> SpoolInfo:
         """Say which events an instance of a consumer does not need any more.
 
-        The collector keeps events from the lowest offset of the instances on. An instance counts as
-        long as the connection lives that it has used last, and a little longer. So commit again at
-        once after a new connection, with the same offset.
+        The collector stores it, and keeps events from the lowest offset of all instances on, until
+        the instance is forgotten. An instance that is away is forgotten when its lease is over. The
+        lease runs only while another instance of the same consumer is connected. So give an
+        instance the same name each time, and commit again at once after a new connection, with the
+        same offset.
 
         Args:
             consumer: The name of the consumer.
             offset: The first offset that this instance still needs.
             instance: A name that no other instance of this consumer has.
             spool_id: The spool that the offset belongs to.
+            lease: The seconds that the instance may be away. ``None``: as long as the collector
+                says: `CollectorLimits.instance_timeout`.
+            epoch: `SpoolInfo.epoch` when its head was ``offset`` or later. If the spool was
+                restored from an older copy since then, and written on, there is an error, and
+                nothing is stored. ``None``: any.
 
         Returns:
             What the spool holds now.
@@ -160,6 +193,7 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             OffsetTrimmed: The offset is not kept any more.
             OffsetNotStored: The offset is beyond the head.
             WrongSpool: The collector has another spool.
+            SpoolRestored: Its spool was restored from an older copy.
             StreamError: The collector refused the request, e.g. `Rejected` beyond a limit.
             RemoteProtocolError: The peer is no collector: its answer is something else.
             ConnectionClosed: The connection is over.
@@ -168,16 +202,24 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         If cancelled: the position may be stored or not.
         """
         request = PositionRequest(
-            spool_id=spool_id, consumer=consumer, instance=instance, offset=offset
+            spool_id=spool_id,
+            consumer=consumer,
+            instance=instance,
+            offset=offset,
+            lease=lease,
+            epoch=epoch,
         )
         return await self._ask(POSITION, request)
 
-    async def forget(self, consumer: str, *, spool_id: str, force: bool = False) -> SpoolInfo:
+    async def forget(
+        self, consumer: str, *, spool_id: str, instance: str | None = None, force: bool = False
+    ) -> SpoolInfo:
         """Forget a consumer that does not come back, so that no events are kept for it.
 
         Args:
             consumer: The name of the consumer.
             spool_id: The spool that it reads.
+            instance: Forget only this instance of it.
             force: Also if an instance of it is connected. Its position is forgotten then until it
                 commits again, and events that it has not read may be deleted meanwhile.
 
@@ -185,7 +227,7 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             What the spool holds now.
 
         Raises:
-            Invalid: There is no such consumer.
+            Invalid: There is no such consumer or instance.
             Rejected: An instance of it is connected, and ``force`` is false.
             WrongSpool: The collector has another spool.
             StreamError: The collector refused the request.
@@ -195,7 +237,9 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         Checkpoint: always.
         If cancelled: the consumer may be forgotten or not.
         """
-        request = ForgetRequest(spool_id=spool_id, consumer=consumer, force=force)
+        request = ForgetRequest(
+            spool_id=spool_id, consumer=consumer, instance=instance, force=force
+        )
         return await self._ask(FORGET, request)
 
     async def _ask(self, route: str, request: object) -> SpoolInfo:
@@ -208,9 +252,11 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             raise RemoteProtocolError(f"the peer gave no answer of a collector: {error}") from error
 
     def _open_piece(
-        self, spool_id: str, start: int, stop: int
+        self, spool_id: str, epoch: str | None, start: int, stop: int
     ) -> AbstractAsyncContextManager[PayloadStream]:
-        request = ReadRequest(spool_id=spool_id, start=start, stop=stop, size=_PIECE_SIZE)
+        request = ReadRequest(
+            spool_id=spool_id, start=start, stop=stop, size=_PIECE_SIZE, epoch=epoch
+        )
         return self.requester.request_stream(self._caller.encode(request), route=READ)
 
 

@@ -1,7 +1,8 @@
-"""The positions of consumers with several instances: `Consumers`."""
+"""The consumers of a collector, and which of their instances are connected: `Consumers`."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Final
 
@@ -9,59 +10,91 @@ import attrs
 import trio
 
 from ..errors import Rejected
+from ..escapes import escaped
+from ..log_policy import logger
 from ..requester import Requester
-from ..spool import OffsetNotStored, OffsetTrimmed, Spool
+from ..spool import Spool, SpoolError
 from .limits import CollectorLimits
+from .messages import InstanceInfo
 
 __all__ = ["Consumers"]
 
 _MAX_NAME: Final = 200
 """Characters of the names of a consumer and of an instance."""
 
+_STORE_PART: Final = 1 / 16
+"""An absence that has grown by this part of the lease is written down. A collector that is started
+again may count so much less of it, and never more."""
+
 
 @attrs.define(eq=False)
 class _Instance:
-    """One reader of a consumer.
+    """One reader of a consumer, as this collector has seen it.
 
     Attributes:
-        offset: The first offset that it still needs.
-        peer: Its connection; None for the position that was there before.
-        gone_at: When its connection was seen to be over.
+        peer: Its connection; None if it is away.
+        lease: How long it may be away.
+        absent: The seconds of its lease that have passed.
+        stored: The same, as the spool has it.
     """
 
-    offset: int
-    peer: Requester | None
-    gone_at: float | None = None
+    lease: float
+    peer: Requester | None = None
+    absent: float = 0.0
+    stored: float = 0.0
+
+    @property
+    def connected(self) -> bool:
+        return self.peer is not None and not self.peer.closed
 
 
 @attrs.define(eq=False)
 class _Consumer:
-    """The instances of a consumer by name. The lock keeps the order of its positions."""
+    """The instances of a consumer by name.
 
+    Attributes:
+        looked_at: When their absence was counted last.
+    """
+
+    looked_at: float
     instances: dict[str, _Instance] = attrs.field(factory=dict)
-    lock: trio.Lock = attrs.field(factory=trio.Lock)
 
 
 class Consumers:
-    """Commits the lowest position of the instances of each consumer to the spool.
+    """Stores what each instance of a consumer needs, and ends the leases of those that are away.
 
-    An instance counts while its connection lives, and for `CollectorLimits.instance_timeout` after
-    it. The position of a consumer without instances stays. When the collector begins, the stored
-    position counts as that of an instance whose connection has just ended: other instances may
-    come back as well.
+    What is stored lasts: the spool keeps events from the lowest stored position on, also after a
+    start of the collector. A position goes only if somebody forgets it, or if its lease is over.
+    The lease of an instance that is away runs while another instance of the same consumer is
+    connected. So a consumer that is away with all its instances keeps what it needs, and no clock
+    that can be set decides about it.
     """
 
     def __init__(self, spool: Spool, limits: CollectorLimits) -> None:
         self._spool: Final = spool
         self._limits: Final = limits
         self._consumers: Final[dict[str, _Consumer]] = {}
-        self._began_at: Final = trio.current_time()
+        for each in spool.instances():
+            lease = limits.instance_timeout if each.lease is None else each.lease
+            made = self._of(each.consumer)
+            made.instances[each.name] = _Instance(
+                lease=lease, absent=each.absent, stored=each.absent
+            )
 
-    async def commit(self, consumer: str, instance: str, offset: int, peer: Requester) -> None:
+    async def commit(
+        self, consumer: str, instance: str, offset: int, peer: Requester, lease: float | None = None
+    ) -> None:
         """Store what an instance does not need any more.
 
+        Args:
+            consumer: The consumer.
+            instance: One of its instances.
+            offset: The first offset that it needs.
+            peer: Its connection.
+            lease: How long it may be away; ``None``: as long as the limits say.
+
         Raises:
-            OffsetTrimmed: The offset is not kept any more; the instance does not count then.
+            OffsetTrimmed: The offset is not kept any more.
             OffsetNotStored: The offset is beyond the head.
             Rejected: There are too many consumers or instances.
             SpoolClosed: The spool is closed.
@@ -70,124 +103,156 @@ class Consumers:
         """
         _check_name("consumer", consumer)
         _check_name("instance", instance)
-        self._check_offset(offset)
-        found = self._consumers.get(consumer)
-        known = None if found is None else found.instances.get(instance)
-        if found is None or known is None:
-            self._forget_dead()
-            self._check_limits(consumer, peer)
-            found = self._consumers.get(consumer)
-            if found is None:
-                found = self._consumers[consumer] = self._begin(consumer)
-            found.instances[instance] = _Instance(offset, peer)
-        else:
-            if known.peer is not peer:
-                self._check_limits(consumer, peer, more=0)
-            known.offset, known.peer, known.gone_at = offset, peer, None
-        # One at a time: an older floor must not overtake a newer one that is lower.
-        async with found.lock:
-            if self._check_kept(found, instance, offset):
-                floor = self._floor(found)
-                if floor is not None:
-                    await self._spool.commit(consumer, floor)
+        lasting = self._limits.instance_timeout if lease is None else lease
+        known = self._consumers.get(consumer)
+        mine = None if known is None else known.instances.get(instance)
+        if mine is None:
+            self._drop_unstored()
+        if mine is None or mine.peer is not peer:
+            self._check_limits(consumer, peer, new=mine is None)
+        # It is in the table before the first checkpoint, so that the limits count it.
+        found = self._of(consumer)
+        self._count_absence(found)
+        mine = found.instances.setdefault(instance, _Instance(lasting))
+        mine.peer, mine.lease, mine.absent = peer, lasting, 0.0
+        try:
+            await self._spool.commit(consumer, offset, instance=instance, lease=lasting)
+        except (SpoolError, ValueError):
+            if instance not in self._stored(consumer):
+                found.instances.pop(instance, None)
+            raise
+        mine.stored = 0.0
+        await self._settle_absence(consumer, found)
 
-    async def forget(self, consumer: str, *, force: bool) -> None:
-        """Forget a consumer, so that the spool keeps no events for it.
+    async def forget(self, consumer: str, *, instance: str | None, force: bool) -> None:
+        """Forget a consumer, or one of its instances, so that the spool keeps no events for it.
 
         Raises:
             Rejected: An instance of it is connected, and ``force`` is false.
             SpoolClosed: The spool is closed.
             SpoolFailed: The spool has failed.
-            ValueError: There is no such consumer.
+            ValueError: There is no such consumer or instance.
         """
         _check_name("consumer", consumer)
-        known = self._consumers.get(consumer)
-        if (known is None or not known.instances) and consumer not in self._spool.positions():
-            raise ValueError(f"there is no consumer {consumer!r}")
-        # In the table from now on, so that a commit of a new instance waits for the same lock.
-        found = self._consumers.setdefault(consumer, _Consumer())
-        async with found.lock:
-            connected = sum(
-                each.peer is not None and not each.peer.closed for each in found.instances.values()
+        stored = [each for each in self._stored(consumer) if instance in (None, each)]
+        if not stored:
+            which = "" if instance is None else f" with an instance {instance!r}"
+            raise ValueError(f"there is no consumer {consumer!r}{which}")
+        seen = self._of(consumer).instances
+        connected = sum(name in seen and seen[name].connected for name in stored)
+        if connected and not force:
+            raise Rejected(
+                f"the consumer {consumer!r} is in use: {connected} of its instances are"
+                " connected. Stop them, or force it; then they keep their events from their"
+                " next commit on"
             )
-            if connected and not force:
-                raise Rejected(
-                    f"the consumer {consumer!r} is in use: {connected} of its instances are"
-                    " connected. Stop them, or force it; then they keep their events from their"
-                    " next commit on"
+        for name in stored:
+            seen.pop(name, None)
+        await self._spool.forget(consumer, instance=instance)
+
+    def instances(self) -> list[InstanceInfo]:
+        """Return what each instance needs, and whether it is connected."""
+        head, now = self._spool.head, time.time()
+        found = []
+        for each in self._spool.instances():
+            known = self._consumers.get(each.consumer)
+            seen = None if known is None else known.instances.get(each.name)
+            lease = self._limits.instance_timeout if each.lease is None else each.lease
+            absent = each.absent if seen is None else seen.absent
+            found.append(
+                InstanceInfo(
+                    consumer=each.consumer,
+                    instance=each.name,
+                    offset=each.offset,
+                    lag=head - each.offset,
+                    age=max(now - each.seen_at, 0.0),
+                    connected=seen is not None and seen.connected,
+                    lease=lease,
+                    lease_left=max(lease - absent, 0.0),
                 )
-            found.instances.clear()
-            await self._spool.forget(consumer)
+            )
+        return found
 
-    def _begin(self, consumer: str) -> _Consumer:
-        made = _Consumer()
-        stored = self._spool.positions().get(consumer)
-        if stored is not None and self._is_young(self._began_at):
-            # The name is no valid name of an instance.
-            made.instances[""] = _Instance(stored, None, self._began_at)
-        return made
+    def _of(self, consumer: str) -> _Consumer:
+        found = self._consumers.get(consumer)
+        if found is None:
+            found = self._consumers[consumer] = _Consumer(trio.current_time())
+        return found
 
-    def _floor(self, consumer: _Consumer) -> int | None:
-        """Return the lowest position; None if the only instance has gone back to a trimmed one."""
-        self._drop_dead(consumer)
-        return min((each.offset for each in consumer.instances.values()), default=None)
+    def _count_absence(self, found: _Consumer) -> None:
+        """Count the time since the last look for those that were away then.
 
-    def _check_kept(self, consumer: _Consumer, instance: str, offset: int) -> bool:
-        """Check again after the wait for the lock: others may have moved on, or this one."""
-        mine = consumer.instances.get(instance)
-        try:
-            self._check_offset(offset)
-        except OffsetTrimmed:
-            if mine is not None and mine.offset == offset:
-                del consumer.instances[instance]
-            raise
-        return mine is not None
+        It counts only if another instance has been connected for all of it: one that is connected
+        now has been so since it spoke last, and each word is a look.
+        """
+        now = trio.current_time()
+        passed, found.looked_at = now - found.looked_at, now
+        if not any(each.connected for each in found.instances.values()):
+            passed = 0.0
+        for each in found.instances.values():
+            if not each.connected:
+                each.absent += passed if each.peer is None else 0.0
+                each.peer = None  # From now on it is known to be away.
 
-    def _drop_dead(self, consumer: _Consumer) -> None:
-        oldest = self._spool.oldest
-        for name, each in list(consumer.instances.items()):
-            if not self._is_alive(each) or each.offset < oldest:
-                del consumer.instances[name]
+    async def _settle_absence(self, consumer: str, found: _Consumer) -> None:
+        """Forget those whose lease is over, and write down how long others have been away."""
+        for name, each in list(found.instances.items()):
+            # The spool takes the change before the next checkpoint. So if this one comes back
+            # meanwhile, it is stored again behind it.
+            if found.instances.get(name) is not each or each.peer is not None:
+                continue
+            if each.absent >= each.lease:
+                del found.instances[name]
+                logger.warning(
+                    "the instance %s of the consumer %s was away for its lease of %.0f s, while"
+                    " others read on: the spool keeps nothing for it any more",
+                    escaped(name), escaped(consumer), each.lease,
+                )  # fmt: skip
+                await self._spool.forget(consumer, instance=name)
+            elif abs(each.absent - each.stored) >= each.lease * _STORE_PART:
+                offset = self._stored(consumer).get(name)
+                if offset is not None:
+                    each.stored = each.absent
+                    await self._spool.commit(
+                        consumer, offset, instance=name, lease=each.lease, absent=each.absent
+                    )
 
-    def _is_alive(self, instance: _Instance) -> bool:
-        if instance.peer is not None and not instance.peer.closed:
-            return True
-        if instance.gone_at is None:
-            instance.gone_at = trio.current_time()
-            instance.peer = None
-        return self._is_young(instance.gone_at)
+    def _stored(self, consumer: str) -> dict[str, int]:
+        return {each.name: each.offset for each in self._spool.instances()
+                if each.consumer == consumer}  # fmt: skip
 
-    def _is_young(self, since: float) -> bool:
-        return trio.current_time() - since < self._limits.instance_timeout
+    def _drop_unstored(self) -> None:
+        """Drop what is not stored and not connected, e.g. as its position was refused."""
+        stored = {each.key for each in self._spool.instances()}
+        for consumer, found in list(self._consumers.items()):
+            for name, each in list(found.instances.items()):
+                if (consumer, name) not in stored and not each.connected:
+                    del found.instances[name]
+            if not found.instances:
+                del self._consumers[consumer]
 
-    def _forget_dead(self) -> None:
-        for name, consumer in list(self._consumers.items()):
-            if consumer.lock.statistics().owner is None:
-                self._drop_dead(consumer)
-                if not consumer.instances:
-                    del self._consumers[name]
+    def _check_limits(self, consumer: str, peer: Requester, *, new: bool) -> None:
+        """Check that one more instance may be kept, or that one may use another connection.
 
-    def _check_offset(self, offset: int) -> None:
-        spool = self._spool
-        if offset < 0:
-            raise ValueError(f"an offset is at least 0, not {offset}")
-        if offset < spool.oldest:
-            raise OffsetTrimmed(offset, spool.oldest)
-        if offset > spool.head:
-            raise OffsetNotStored(offset, spool.head)
-
-    def _check_limits(self, consumer: str, peer: Requester, more: int = 1) -> None:
+        Raises:
+            Rejected: It may not.
+        """
         limits = self._limits
         of_peer: Counter[str] = Counter()
         count = 0
         for name, each in self._consumers.items():
             count += len(each.instances)
             of_peer[name] += sum(one.peer is peer for one in each.instances.values())
-        stored = {*self._spool.positions(), *self._consumers}
+        known = self._consumers.get(consumer)
         mine = {name for name, number in of_peer.items() if number}
         for name, used, most in (
-            ("max_consumers", len(stored | {consumer}), limits.max_consumers),
-            ("max_instances", count + more, limits.max_instances),
+            ("max_consumers", len({*self._consumers, consumer}), limits.max_consumers),
+            ("max_instances", count + new, limits.max_instances),
+            (
+                "max_instances_per_consumer",
+                (0 if known is None else len(known.instances)) + new,
+                limits.max_instances_per_consumer,
+            ),
             (
                 "max_consumers_per_connection",
                 len(mine | {consumer}),
@@ -200,7 +265,10 @@ class Consumers:
             ),
         ):
             if used > most:
-                raise Rejected(f"the collector keeps no more positions: {name} is {most}")
+                raise Rejected(
+                    f"the collector keeps no more positions: {name} is {most}; the status of the"
+                    " collector shows all of them, and one that does not come back can be forgotten"
+                )
 
 
 def _check_name(what: str, name: str) -> None:

@@ -37,13 +37,17 @@ class CollectorLimits:
             commits, for ever if it never comes back. 64.
         max_consumers_per_connection: Consumers that one connection makes positions for. 8: a
             reader is one consumer.
-        max_instances: Instances of all consumers. Each costs some hundred bytes. 4096.
+        max_instances: Instances of all consumers. Each costs some hundred bytes, also on
+            the disk. 4096.
         max_instances_per_connection: Instances that use one connection. 16: a reader is one.
-        instance_timeout: An instance counts for this time after its connection has ended, which the
-            next position of its consumer shows, in seconds. So a short loss of a connection lets no
-            other instance move the position of the consumer beyond it. While it is connected, an
-            instance always counts: a batch of a query may take hours, and the events of it must not
-            be deleted meanwhile. If the process of the instance dies, its connection ends. 10 s.
+        max_instances_per_consumer: Instances of one consumer, so that one that is started anew
+            again and again leaves room for others. 256.
+        instance_timeout: The lease of an instance that names none, in seconds: how long it may be
+            away while another instance of its consumer is connected. Then its position is
+            forgotten. While no instance of its consumer is connected, the time does not pass, and
+            an instance that is connected is never away: a batch of a query may take hours. Seven
+            days: a query may be stopped over the longest weekend, and a position that nobody
+            forgets does not fill the spool for ever.
     """
 
     max_reads: int = attrs.field(default=256, validator=COUNT)
@@ -57,4 +61,5 @@ class CollectorLimits:
     max_consumers_per_connection: int = attrs.field(default=8, validator=COUNT)
     max_instances: int = attrs.field(default=4096, validator=COUNT)
     max_instances_per_connection: int = attrs.field(default=16, validator=COUNT)
-    instance_timeout: float = attrs.field(default=10.0, validator=FINITE)
+    max_instances_per_consumer: int = attrs.field(default=256, validator=COUNT)
+    instance_timeout: float = attrs.field(default=7 * 86400.0, validator=FINITE)

@@ -35,6 +35,7 @@ __all__ = [
     "CollectorStatistics",
     "ForgetRequest",
     "InfoRequest",
+    "InstanceInfo",
     "PositionRequest",
     "ReadRequest",
     "Receipt",
@@ -53,15 +54,21 @@ _MAX_OFFSET: Final = 2**63 - 1
 _MAX_COUNT: Final = 2**31 - 1
 _MAX_SPOOL_ID: Final = 100
 """Characters of the identity of a spool, which readers keep. A real one has 36."""
+_MAX_EPOCH: Final = 100
+"""Characters of the name of an epoch, which readers keep. A real one has 16."""
 _MAX_ENCODING: Final = 64
 _MAX_FACTS: Final = 2**16
 """Characters of all facts about a batch. A reader may repeat one for each event."""
+_MAX_LEASE: Final = 100 * 365 * 86400.0
+"""Seconds."""
 _FIRST_TIME: Final = -62_135_596_800
 _LAST_TIME: Final = 253_402_300_799
 """The years 1 to 9999, in seconds since 1970."""
 
 # A reader checks what it is told: an offset, for example, may go to a checkpoint that lasts.
 _offset = whole(0, _MAX_OFFSET)
+_lease = number(at_least=0, at_most=_MAX_LEASE)
+_epoch = sized(str, 1, _MAX_EPOCH)
 
 
 def _check_facts(_head: object, _attribute: attrs.Attribute[Any], facts: Mapping[str, str]) -> None:
@@ -76,10 +83,40 @@ class InfoRequest:
     Attributes:
         reach_from: An offset, to ask also for `SpoolInfo.reach`.
         reach_size: The bytes that batches from this offset on may take, for `SpoolInfo.reach`.
+        epoch: An epoch of the spool, to ask also for `SpoolInfo.epoch_end`.
+        instances: Ask also for `SpoolInfo.instances`.
     """
 
     reach_from: int | None = None
     reach_size: int | None = None
+    epoch: str | None = None
+    instances: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class InstanceInfo:
+    """What an instance of a consumer needs.
+
+    Attributes:
+        consumer: The name of the consumer.
+        instance: The name of the instance; empty for a consumer that has none.
+        offset: The first offset that it needs. No event from there on is deleted.
+        lag: The events from there up to the head.
+        age: Seconds since it said so last, by the clock of the collector's host. It says so at
+            least once in a minute while its reader asks for news.
+        connected: Whether its connection is open.
+        lease: The seconds that it may be away while another instance of its consumer is connected.
+        lease_left: The seconds that are left of them. Then its position is forgotten.
+    """
+
+    consumer: str
+    instance: str
+    offset: int
+    lag: int
+    age: float
+    connected: bool
+    lease: float
+    lease_left: float
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +131,12 @@ class SpoolInfo:
         max_size: The bytes that may be stored.
         full: Whether batches wait for room.
         trouble: Why the spool cannot be written now, or None.
-        positions: The offset that each consumer has committed.
+        positions: The offset that each consumer has committed: the lowest one of its instances.
+        epoch: The last epoch of the spool, see `rsocket_trio.spool.Spool.epoch`. None if nothing
+            was ever stored.
+        epoch_end: The offset up to which the spool has the epoch that was asked for. None: not at
+            all, or none was asked for.
+        instances: What each instance of a consumer needs. None if it was not asked for.
         reach: The offset up to which batches from ``reach_from`` on take at most ``reach_size``
             bytes; it is behind one batch at least, and at most the head. None if it was not asked
             for.
@@ -108,6 +150,9 @@ class SpoolInfo:
     full: bool
     trouble: str | None
     positions: Mapping[str, int]
+    epoch: str | None = attrs.field(default=None, validator=optional(_epoch))
+    epoch_end: int | None = attrs.field(default=None, validator=optional(_offset))
+    instances: tuple[InstanceInfo, ...] | None = None
     reach: int | None = attrs.field(default=None, validator=optional(_offset))
 
     @head.validator
@@ -127,12 +172,15 @@ class ReadRequest:
         size: The stream ends behind the batch with which it has this many bytes, even if more
             events are in the range. The reader asks for the rest then. So it bounds the bytes
             that wait in its memory. ``None``: it has the whole range.
+        epoch: The epoch that the spool has up to ``stop``. If it has not, it was restored from an
+            older copy, and the request is refused. ``None``: any.
     """
 
     spool_id: str
     start: int
     stop: int
     size: int | None = None
+    epoch: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -153,19 +201,25 @@ class PositionRequest:
     """Say which events a consumer does not need any more.
 
     A consumer can have several instances at the same time, e.g. two readers of one Spark query. The
-    position that the spool keeps is the lowest of those that are alive.
+    spool keeps what each of them needs.
 
     Attributes:
         spool_id: The spool that the offset belongs to.
         consumer: The name of the consumer.
         instance: A name that no other instance has.
         offset: The first offset that this instance still needs.
+        lease: The seconds that this instance may be away while another instance of its consumer is
+            connected. ``None``: as long as the collector says.
+        epoch: The epoch that the spool has up to ``offset``. If it has not, it was restored from
+            an older copy, and the request is refused. ``None``: any.
     """
 
     spool_id: str
     consumer: str
     instance: str
     offset: int
+    lease: float | None = attrs.field(default=None, validator=optional(_lease))
+    epoch: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -175,12 +229,14 @@ class ForgetRequest:
     Attributes:
         spool_id: The spool.
         consumer: The name of the consumer.
+        instance: Only this instance of it. ``None``: all.
         force: Also if an instance of it is connected. Its position is forgotten until it commits
             again.
     """
 
     spool_id: str
     consumer: str
+    instance: str | None = None
     force: bool = False
 
 

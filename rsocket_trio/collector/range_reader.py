@@ -68,6 +68,7 @@ class RangeReader(metaclass=Sealed, given="CollectorClient.read gives one"):
             OffsetTrimmed: The next event is not kept any more.
             OffsetNotStored: The range ends beyond the head of the spool.
             WrongSpool: The collector has another spool.
+            SpoolRestored: Its spool was restored from an older copy.
             CollectorBusy: The collector has had no place or no memory for the next batch for the
                 time of ``patience``. The next call asks again.
             StreamError: The collector refused the request, e.g. `Rejected` beyond a limit.

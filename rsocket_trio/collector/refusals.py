@@ -11,9 +11,10 @@ code           error                 data
 ``0x00005303`` `OffsetNotStored`     ``{"offset": N, "head": N}``
 ``0x00005304`` the reader has stalled ``{}``
 ``0x00005305`` `CollectorBusy`       ``{"why": TEXT}``
+``0x00005306`` `SpoolRestored`       ``{"offset": N, "end": N or null}``
 ============== ===================== ================================
 
-The last two are no failures: the reader asks for the rest of its range again, after a pause.
+Stalled and busy are no failures: the reader asks for the rest of its range again, after a pause.
 
 Other refusals are INVALID (a request that makes no sense), REJECTED (a limit, or the collector is
 stopping) and APPLICATION_ERROR (the spool has failed; the log of the collector says why).
@@ -39,6 +40,7 @@ from ..spool import (
     OffsetTrimmed,
     SpoolClosed,
     SpoolError,
+    SpoolRestored,
     WrongSpool,
 )
 
@@ -58,6 +60,7 @@ TRIMMED: Final = 0x5302
 NOT_STORED: Final = 0x5303
 STALLED: Final = 0x5304
 BUSY: Final = 0x5305
+RESTORED: Final = 0x5306
 
 _MAX_DATA: Final = 1000
 """Bytes of the data of such an error; the data of another one are not read."""
@@ -75,6 +78,8 @@ def refusal(error: SpoolError | ValueError) -> StreamError:
     """Return what a reader is told for an error of the spool."""
     if isinstance(error, OffsetTrimmed):
         return _coded(TRIMMED, {"offset": error.offset, "oldest": error.oldest})
+    if isinstance(error, SpoolRestored):
+        return _coded(RESTORED, {"offset": error.offset, "end": error.end})
     if isinstance(error, OffsetNotStored):
         return _coded(NOT_STORED, {"offset": error.offset, "head": error.head})
     if isinstance(error, ValueError | BatchTooLarge):
@@ -127,6 +132,12 @@ def refused(error: StreamError) -> Exception:
                 match json.loads(error.data):
                     case {"offset": int(offset), "head": int(head)}:
                         return OffsetNotStored(offset, head)
+            case code if code == RESTORED:
+                match json.loads(error.data):
+                    case {"offset": int(offset), "end": int(end)}:
+                        return SpoolRestored(offset, end)
+                    case {"offset": int(offset), "end": None}:
+                        return SpoolRestored(offset, None)
             case code if code == STALLED:
                 why = (
                     "the collector has given the memory of this range to other readers, as nothing"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from typing import cast
 
+import attrs
+
 from ..errors import Invalid
 from ..payload import Payload
 from ..requester import Requester
@@ -55,13 +57,15 @@ def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Ro
     @router.request_response(INFO)
     async def info(request: InfoRequest) -> SpoolInfo:
         start, size = request.reach_from, request.reach_size
-        if start is None or size is None:
-            return _info_of(spool)
-        try:
-            reach = await spool.reach(start, min(size, _MAX_SIZE))
-        except (SpoolError, ValueError) as error:
-            raise refusal(error) from None
-        return _info_of(spool, reach)
+        reach = None
+        if start is not None and size is not None:
+            try:
+                reach = await spool.reach(start, min(size, _MAX_SIZE))
+            except (SpoolError, ValueError) as error:
+                raise refusal(error) from None
+        found = _info_of(spool, request.epoch)
+        instances = tuple(consumers.instances()) if request.instances else None
+        return attrs.evolve(found, reach=reach, instances=instances)
 
     @router.request_stream(READ)
     async def read(request: ReadRequest, peer: Requester) -> AsyncIterable[Payload]:
@@ -69,6 +73,7 @@ def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Ro
         if request.size is not None and request.size < 1:
             raise Invalid(f"size must be at least 1, not {request.size}")
         try:
+            spool.check_epoch(request.epoch, request.stop)
             reader = spool.read(request.start, request.stop)
         except (SpoolError, ValueError) as error:
             raise refusal(error) from None
@@ -80,16 +85,19 @@ def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Ro
     async def position(request: PositionRequest, peer: Requester) -> SpoolInfo:
         check_spool(request.spool_id)
         try:
-            await consumers.commit(request.consumer, request.instance, request.offset, peer)
+            spool.check_epoch(request.epoch, request.offset)
+            await consumers.commit(
+                request.consumer, request.instance, request.offset, peer, request.lease
+            )
         except (SpoolError, ValueError) as error:
             raise refusal(error) from None
-        return _info_of(spool)
+        return _info_of(spool, request.epoch)
 
     @router.request_response(FORGET)
     async def forget(request: ForgetRequest) -> SpoolInfo:
         check_spool(request.spool_id)
         try:
-            await consumers.forget(request.consumer, force=request.force)
+            await consumers.forget(request.consumer, instance=request.instance, force=request.force)
         except (SpoolError, ValueError) as error:
             raise refusal(error) from None
         return _info_of(spool)
@@ -97,7 +105,7 @@ def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Ro
     return router
 
 
-def _info_of(spool: Spool, reach: int | None = None) -> SpoolInfo:
+def _info_of(spool: Spool, epoch: str | None = None) -> SpoolInfo:
     numbers = spool.statistics()
     return SpoolInfo(
         spool_id=spool.spool_id,
@@ -108,5 +116,6 @@ def _info_of(spool: Spool, reach: int | None = None) -> SpoolInfo:
         full=spool.full,
         trouble=numbers.trouble,
         positions=numbers.positions,
-        reach=reach,
+        epoch=spool.epoch,
+        epoch_end=None if epoch is None else spool.epoch_end(epoch),
     )

@@ -18,6 +18,8 @@ The modules, in reading order:
 - ``ages``: how old batches are, although the clock may be set
 - ``trimming``: which batches are deleted, and a step of it
 - ``extent``: what a spool holds, in numbers
+- ``instances``: what the instances of consumers need
+- ``epochs``: which history a spool has, as an older copy that is written on has another one
 - ``reader``: reading within trio
 - ``offline``: reading without trio, also in other processes
 - ``description``: what a spool holds, in numbers, for any process
@@ -41,9 +43,11 @@ from .errors import (
     SpoolError,
     SpoolFailed,
     SpoolLocked,
+    SpoolRestored,
     SpoolTooNew,
     WrongSpool,
 )
+from .instances import ConsumerInstance
 from .offline import read_range
 from .queries import BatchesAhead
 from .reach import find_reach
@@ -54,6 +58,7 @@ __all__ = [
     "Batch",
     "BatchTooLarge",
     "BatchesAhead",
+    "ConsumerInstance",
     "NotASpool",
     "OffsetNotStored",
     "OffsetTrimmed",
@@ -66,6 +71,7 @@ __all__ = [
     "SpoolFailed",
     "SpoolLocked",
     "SpoolReader",
+    "SpoolRestored",
     "SpoolStatistics",
     "SpoolTooNew",
     "StoredBatch",

@@ -9,7 +9,9 @@ from pathlib import Path
 import attrs
 
 from ..private_files import bounded
+from .epochs import read_epochs
 from .extent import extent_within, read_identity, snapshot, typed
+from .instances import ConsumerInstance, lowest, read_instances
 from .schema import DATABASE_ERRORS, connect_reader, failure
 
 __all__ = ["SpoolDescription", "describe_spool"]
@@ -26,7 +28,8 @@ class SpoolDescription:
         head: The offset that the next event will have.
         batches: The batches that are kept.
         size: The bytes that they cost; each batch costs 64 bytes more than its contents.
-        positions: The offset that each consumer has committed.
+        epoch: Its last epoch, see `read_range`; ``None`` if nothing was ever stored.
+        instances: What each instance of a consumer needs, in the order of their names.
     """
 
     spool_id: str
@@ -35,7 +38,13 @@ class SpoolDescription:
     head: int
     batches: int
     size: int
-    positions: Mapping[str, int]
+    epoch: str | None
+    instances: tuple[ConsumerInstance, ...]
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """The offset that each consumer has committed: the lowest one of its instances."""
+        return lowest(self.instances)
 
 
 def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
@@ -62,8 +71,8 @@ def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
                 connection.execute("SELECT created_at FROM spool").fetchone(), float
             )
             extent = extent_within(connection)
-            found = connection.execute('SELECT consumer, "offset" FROM positions').fetchall()
-            positions = dict(typed(row, str, int) for row in found)
+            epochs = read_epochs(connection)
+            instances = read_instances(connection)
     except DATABASE_ERRORS as error:
         raise failure(error, where) from error
     finally:
@@ -75,5 +84,6 @@ def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
         head=extent.head,
         batches=extent.batches,
         size=extent.size,
-        positions=positions,
+        epoch=epochs.last,
+        instances=tuple(instances),
     )

@@ -13,6 +13,7 @@ __all__ = [
     "SpoolError",
     "SpoolFailed",
     "SpoolLocked",
+    "SpoolRestored",
     "SpoolTooNew",
     "WrongSpool",
 ]
@@ -36,6 +37,30 @@ class SpoolTooNew(SpoolError):
 
 class WrongSpool(SpoolError):
     """The directory has another spool than the caller expects."""
+
+
+class SpoolRestored(WrongSpool):
+    """The spool was restored from an older copy and written on: its history is another one.
+
+    What the caller has read, or wants to read, is not what it has at these offsets.
+
+    Attributes:
+        offset: The offset up to which the caller knows the history.
+        end: The offset up to which the spool has the epoch that the caller knows. ``None``: it does
+            not have it.
+    """
+
+    def __init__(self, offset: int, end: int | None) -> None:
+        super().__init__(offset, end)
+        self.offset = offset
+        self.end = end
+
+    def __str__(self) -> str:
+        known = "nothing of it" if self.end is None else f"only the events up to {self.end}"
+        return (
+            f"the spool was restored from an older copy, and written on: of the history up to"
+            f" offset {self.offset} that its reader knows, it has {known}"
+        )
 
 
 class SpoolClosed(SpoolError):

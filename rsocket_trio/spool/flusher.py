@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from ..entrance import Home, over
 from ..log_policy import logger
 from .config import Retention, SpoolConfig
 from .errors import SpoolClosed, SpoolError, SpoolFailed
+from .instances import ConsumerInstance, Key, lowest
 from .requests import Append, Move, Requests
 from .schema import DATABASE_ERRORS, failure
 from .trimming import Trim, trim_for
@@ -27,6 +28,10 @@ _LONGEST_PERIOD: Final = 30.0
 """Batches that are too old are looked for this often, in seconds. If their maximum age is short:
 five times in that age."""
 
+_SEEN_PERIOD: Final = 60.0
+"""Seconds. An instance that says the same again is written down this often, so that other processes
+see when it was there last."""
+
 
 @attrs.frozen
 class _Taken:
@@ -34,13 +39,12 @@ class _Taken:
 
     appends: list[Append]
     moves: list[Move]
+    changes: Mapping[Key, ConsumerInstance | None]
     trim: Trim | None
 
     def group(self) -> Group:
         return Group(
-            rows=[append.row for append in self.appends],
-            positions={move.consumer: move.offset for move in self.moves},
-            trim=self.trim,
+            rows=[append.row for append in self.appends], changes=self.changes, trim=self.trim
         )
 
 
@@ -52,7 +56,9 @@ class Flusher:
 
     Attributes:
         extent: What the spool holds.
-        positions: The positions of the consumers.
+        epochs: Its history.
+        instances: What the instances of consumers need.
+        positions: The lowest offset of each consumer.
         changed: Set after each change of the state, and then replaced by a new event.
         requests: The changes that wait.
         error: Why the spool cannot be written any more.
@@ -70,7 +76,9 @@ class Flusher:
         config: SpoolConfig,
     ) -> None:
         self.extent = writer.extent
-        self.positions = writer.positions
+        self.epochs = writer.epochs
+        self.instances = {each.key: each for each in writer.instances}
+        self.positions = lowest(writer.instances)
         self.changed = trio.Event()
         self.requests = Requests(max_size, config)
         self.error: SpoolError | None = None
@@ -127,11 +135,14 @@ class Flusher:
         self._wake.set()
         await request.wait()
 
-    def is_at(self, consumer: str, offset: int) -> bool:
-        """Return whether this position is stored already, and no other one is on the way."""
+    def has(self, need: ConsumerInstance) -> bool:
+        """Return whether this is stored already, not long ago, and no change is on the way."""
         if self.error is not None or self.requests.moves or self._moving:
             return False
-        return self.positions.get(consumer) == offset
+        stored = self.instances.get(need.key)
+        if stored is None or abs(need.seen_at - stored.seen_at) > _SEEN_PERIOD:
+            return False
+        return attrs.evolve(stored, seen_at=need.seen_at) == need
 
     async def check(self) -> None:
         """Raise the error that has ended the writing, if there is one.
@@ -165,14 +176,14 @@ class Flusher:
         """Take the changes for the next transaction; ``None`` if there is nothing to do."""
         requests = self.requests
         moves = requests.take_moves(self.extent)
-        positions = dict(self.positions)
+        instances, changes = dict(self.instances), dict[Key, ConsumerInstance | None]()
         for move in moves:
-            _set_position(positions, move)
+            move.apply(instances, changes)
         alone = self._after_failure and (bool(moves) or self._trim_due)
         one = self._one or self.trouble is not None
         appends = [] if alone else requests.take_appends(self.extent, one=one)
         trim = trim_for(
-            positions.values(),
+            [each.offset for each in instances.values()],
             self._retention,
             self.extent.head,
             incoming=sum(append.row.cost for append in appends) or requests.next_cost,
@@ -182,7 +193,7 @@ class Flusher:
         self._trim_due = False  # A change that comes while the transaction runs may set it again.
         probe, self._probe_due = self._probe_due, False
         if appends or moves or due or probe:
-            return _Taken(appends, moves, trim)
+            return _Taken(appends, moves, changes, trim)
         if alone:
             self._after_failure = False
             return self._take()
@@ -224,7 +235,7 @@ class Flusher:
 
     def _stored(self, taken: _Taken, outcome: Outcome) -> None:
         """Update the state after a transaction, and wake the tasks that wait for it."""
-        self.extent = outcome.extent
+        self.extent, self.epochs = outcome.extent, outcome.epochs
         self._after_failure = False
         if taken.appends:
             self._one = False
@@ -234,8 +245,14 @@ class Flusher:
         for append, first in zip(taken.appends, outcome.firsts, strict=True):
             append.first = first
             append.over.set()
+        for key, need in taken.changes.items():
+            if need is None:
+                self.instances.pop(key, None)
+            else:
+                self.instances[key] = need
+        if taken.changes:
+            self.positions = lowest(self.instances.values())
         for move in taken.moves:
-            _set_position(self.positions, move)
             move.over.set()
         self._trim_due |= outcome.more or (bool(taken.appends) and self.full)
         over = not self._short and (bool(taken.appends) or not self.requests.appends)
@@ -274,10 +291,3 @@ class Flusher:
     def _tell(self) -> None:
         self.changed.set()
         self.changed = trio.Event()
-
-
-def _set_position(positions: dict[str, int], move: Move) -> None:
-    if move.offset is None:
-        positions.pop(move.consumer, None)
-    else:
-        positions[move.consumer] = move.offset

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..private_files import bounded
 from .batch import StoredBatch
 from .config import SpoolConfig
+from .epochs import read_epochs
 from .errors import WrongSpool
-from .extent import read_extent, read_identity
+from .extent import extent_within, read_identity, snapshot
 from .queries import check_range, fetch
 from .schema import DATABASE_ERRORS, connect_reader, failure
 
@@ -22,6 +24,7 @@ def read_range(
     stop: int,
     *,
     spool_id: str | None = None,
+    epoch: str | None = None,
     config: SpoolConfig | None = None,
 ) -> Iterator[StoredBatch]:
     """Iterate over the batches with the events from offset ``start`` up to ``stop``.
@@ -38,13 +41,16 @@ def read_range(
         stop: The offset behind the last event.
         spool_id: The `Spool.spool_id` that the directory must have, so that a spool that was made
             anew is not mistaken for the old one. ``None``: any.
+        epoch: The last epoch of the spool when its head was ``stop`` or later
+            (`SpoolDescription.epoch`), so that a spool that was restored from an older copy, and
+            written on, is not mistaken for this one. ``None``: any.
         config: The limits of one query.
 
     Raises:
         OffsetTrimmed: ``start`` is not kept any more, or was deleted while we read.
         OffsetNotStored: ``stop`` is beyond the head.
         NotASpool: The directory has no spool.
-        WrongSpool: It has another spool.
+        WrongSpool: It has another spool; or `SpoolRestored`, an older copy that was written on.
         SpoolTooNew: See there.
         SpoolFailed: The database cannot be read.
     """
@@ -55,7 +61,10 @@ def read_range(
         found, _ = read_identity(connection)
         if spool_id not in (None, found):
             raise WrongSpool(f"{where} has the spool {found}, not {spool_id}")
-        extent = read_extent(connection)
+        with bounded(connection), snapshot(connection):
+            extent = extent_within(connection)
+            epochs = read_epochs(connection)
+        epochs.check(epoch, stop, extent.head)
         check_range(start, stop, extent.oldest, extent.head)
         at = start
         while at < stop:

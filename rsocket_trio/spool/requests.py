@@ -13,6 +13,7 @@ from ..errors import fresh_copy
 from .config import SpoolConfig
 from .errors import OffsetTrimmed, SpoolError
 from .extent import Extent
+from .instances import ConsumerInstance, Key
 from .writer import NewRow
 
 __all__ = ["Append", "Move", "Requests"]
@@ -64,10 +65,31 @@ class Append(_Request):
 
 @attrs.define(eq=False)
 class Move(_Request):
-    """A new position of a consumer; ``None`` forgets the consumer."""
+    """What an instance of a consumer needs from now on.
+
+    Attributes:
+        consumer: The consumer.
+        name: The instance; ``None``: all of them.
+        need: What it needs. ``None``: it is forgotten.
+    """
 
     consumer: str
-    offset: int | None
+    name: str | None
+    need: ConsumerInstance | None
+
+    def apply(
+        self,
+        instances: dict[Key, ConsumerInstance],
+        changes: dict[Key, ConsumerInstance | None],
+    ) -> None:
+        """Change the instances, and add what has changed."""
+        if self.need is not None:
+            instances[self.need.key] = changes[self.need.key] = self.need
+            return
+        for key in [each for each in instances if each[0] == self.consumer]:
+            if self.name in (None, key[1]):
+                del instances[key]
+                changes[key] = None
 
 
 class Requests:
@@ -114,8 +136,8 @@ class Requests:
         taken = []
         while self.moves:
             move = self.moves.popleft()
-            if move.offset is not None and move.offset < extent.oldest:
-                move.fail(OffsetTrimmed(move.offset, extent.oldest))
+            if move.need is not None and move.need.offset < extent.oldest:
+                move.fail(OffsetTrimmed(move.need.offset, extent.oldest))
             else:
                 taken.append(move)
         return taken

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from ..private_files import NotOurs, bounded, check_files, check_tables, close_database
 from .directory import DATABASE, FILES, database_of, sync_directory
+from .epochs import new_epoch
 from .errors import NotASpool, SpoolFailed, SpoolTooNew
 
 __all__ = ["DATABASE_ERRORS", "WAIT", "connect_reader", "connect_writer", "failure"]
@@ -23,7 +24,7 @@ DATABASE_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 APPLICATION: Final = 0x52537030
 """``PRAGMA application_id``: the letters "RSp0". This package recognises a spool by it."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """``PRAGMA user_version``: the version of the tables."""
 
 PAGE_SIZE: Final = 16384
@@ -32,7 +33,20 @@ PAGE_SIZE: Final = 16384
 WAIT: Final = 5.0
 """Seconds to wait for a lock of the database. Other processes hold one only while they open it."""
 
-TABLES: Final = """
+_INSTANCES: Final = """
+CREATE TABLE instances (
+    consumer TEXT NOT NULL,
+    name TEXT NOT NULL,
+    "offset" INTEGER NOT NULL,
+    seen_at REAL NOT NULL,
+    lease REAL,
+    absent REAL NOT NULL,
+    PRIMARY KEY (consumer, name)
+) STRICT, WITHOUT ROWID
+"""
+_EPOCHS: Final = "CREATE TABLE epochs (first INTEGER PRIMARY KEY, epoch TEXT NOT NULL) STRICT"
+
+TABLES: Final = f"""
 CREATE TABLE spool (
     id INTEGER PRIMARY KEY CHECK (id = 0),
     spool_id TEXT NOT NULL,
@@ -50,19 +64,45 @@ CREATE TABLE batches (
     facts TEXT NOT NULL,
     data BLOB NOT NULL
 ) STRICT;
-CREATE TABLE positions (
-    consumer TEXT PRIMARY KEY,
-    "offset" INTEGER NOT NULL,
-    committed_at REAL NOT NULL
-) STRICT, WITHOUT ROWID;
+{_INSTANCES};
+{_EPOCHS};
 """
+# instances         one row for what an instance of a consumer needs; see `ConsumerInstance`.
+# epochs            where each epoch begins that has stored a batch; see `Epochs`.
 # spool.oldest      the first offset that is kept; also where a spool without batches goes on.
 # batches.number    counts the batches, batches.before their costs: the differences of two rows give
 #                   what is between them, so no total has to be written with each batch.
 # batches.data      is last, so that the other columns are read without it.
 
-MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {}
+_LEASE_OF_VERSION_1: Final = 3600.0
+"""Seconds. Version 1 has one position for all instances of a consumer, which come back by names
+that it does not know. So this position counts for a while longer, and not for ever."""
+
+
+def _from_version_1(connection: sqlite3.Connection) -> None:
+    connection.execute(_INSTANCES)
+    connection.execute(_EPOCHS)
+    connection.execute(
+        "INSERT INTO instances SELECT consumer, '', \"offset\", committed_at, ?, 0 FROM positions",
+        (_LEASE_OF_VERSION_1,),
+    )
+    connection.execute("DROP TABLE positions")
+    # What is stored already was written in one epoch, as far as anybody knows.
+    connection.execute(
+        "INSERT INTO epochs SELECT oldest, ? FROM spool WHERE EXISTS (SELECT 1 FROM batches)",
+        (new_epoch(),),
+    )
+
+
+MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _from_version_1}
 """By version: what makes the tables of this version those of the next one."""
+
+_VIEWS_OF_VERSION_1: Final = (
+    """CREATE TEMP VIEW instances AS SELECT consumer, '' AS name, "offset",
+    committed_at AS seen_at, NULL AS lease, 0.0 AS absent FROM positions""",
+    "CREATE TEMP VIEW epochs AS SELECT 0 AS first, '' AS epoch WHERE 0",
+)
+"""What readers need who find a spool that no writer of this version has opened."""
 
 
 def connect_writer(
@@ -131,6 +171,9 @@ def connect_reader(directory: Path) -> sqlite3.Connection:
         )
         try:
             version = _recognise(connection, path)
+            if version == 1:
+                for statement in _VIEWS_OF_VERSION_1:
+                    connection.execute(statement)
         except BaseException:  # as above
             connection.close()
             raise

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import time as now
 from typing import Final, final
 
 import attrs
@@ -18,6 +19,7 @@ from .batch import Batch, cost_of, encode_facts
 from .config import Retention, SpoolConfig
 from .errors import BatchTooLarge, OffsetNotStored, OffsetTrimmed
 from .flusher import Flusher
+from .instances import ConsumerInstance
 from .queries import check_range
 from .reach import check_size
 from .reader import ReaderPool, SpoolReader
@@ -31,8 +33,8 @@ _DEFAULT_CONFIG: Final = SpoolConfig()
 _LARGEST: Final = 900_000_000
 """Bytes of the largest batch; a row of SQLite may have 10**9."""
 
-_MAX_CONSUMER: Final = 200
-"""Characters of the name of a consumer."""
+_MAX_NAME: Final = 200
+"""Characters of the names of a consumer and of an instance."""
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +50,7 @@ class SpoolStatistics:
         waiting: The appends that wait to be stored.
         trouble: Why the spool cannot be written now, if the last attempt has failed and is tried
             again, e.g. because the disk is full.
-        positions: The offset that each consumer has committed.
+        positions: The offset that each consumer has committed: the lowest one of its instances.
     """
 
     oldest: int
@@ -210,21 +212,35 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         check_size(size)
         return await self._pool.reach(start, size)
 
-    async def commit(self, consumer: str, offset: int) -> None:
+    async def commit(
+        self,
+        consumer: str,
+        offset: int,
+        *,
+        instance: str = "",
+        lease: float | None = None,
+        absent: float = 0.0,
+    ) -> None:
         """Store the position of a consumer: it needs no event before ``offset`` any more.
 
         Batches that all consumers have behind them are deleted, unless the retention keeps them.
         The first commit makes the consumer; from then on the spool keeps all that it needs. A
         position may also go back, to events that are still kept.
 
+        A consumer may have several instances, each with a position of its own. The spool keeps what
+        each of them needs, until it is forgotten.
+
         Args:
             consumer: A name of your own.
             offset: The offset of the first event that the consumer still needs.
+            instance: Which of its instances this is. Empty: it has none.
+            lease: See `ConsumerInstance`.
+            absent: See `ConsumerInstance`.
 
         Raises:
             OffsetTrimmed: The offset is not kept any more.
             OffsetNotStored: The offset is beyond the head.
-            ValueError: The name is empty, or longer than 200 characters.
+            ValueError: A name is empty, or longer than 200 characters; or the offset is negative.
             SpoolClosed: The block of the spool has ended.
             SpoolFailed: The database failed for good.
 
@@ -232,26 +248,44 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         If cancelled: the position may be stored or not.
         """
         self._check_home()
-        _check_consumer(consumer)
+        _check_name("consumer", consumer)
+        if instance:
+            _check_name("instance", instance)
         if not isinstance(offset, int):
             raise TypeError(f"an offset is an int, not {type(offset).__name__}")
-        await trio.lowlevel.checkpoint()
+        if offset < 0:
+            raise ValueError(f"an offset is at least 0, not {offset}")
+        await trio.lowlevel.checkpoint_if_cancelled()
+        # No other task runs until the change is in the queue: changes keep the order of the calls.
         extent = self._flusher.extent
         if offset < extent.oldest:
+            await trio.lowlevel.cancel_shielded_checkpoint()
             raise OffsetTrimmed(offset, extent.oldest)
         if offset > extent.head:
+            await trio.lowlevel.cancel_shielded_checkpoint()
             raise OffsetNotStored(offset, extent.head)
-        if not self._flusher.is_at(consumer, offset):  # Some consumers tell theirs all the time.
-            await self._flusher.move(Move(consumer, offset))
+        need = ConsumerInstance(
+            consumer=consumer,
+            name=instance,
+            offset=offset,
+            seen_at=now(),
+            lease=lease,
+            absent=absent,
+        )
+        if self._flusher.has(need):  # Some consumers tell theirs all the time.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            await self._flusher.move(Move(consumer, instance, need))
 
-    async def forget(self, consumer: str) -> None:
+    async def forget(self, consumer: str, *, instance: str | None = None) -> None:
         """Forget a consumer: the spool keeps no more events for it. It need not exist.
 
         Args:
             consumer: Its name.
+            instance: Forget only this instance of it.
 
         Raises:
-            ValueError: This is no name of a consumer.
+            ValueError: This is no name of a consumer or of an instance.
             SpoolClosed: The block of the spool has ended.
             SpoolFailed: The database failed for good.
 
@@ -259,16 +293,53 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         If cancelled: the consumer may be forgotten or not.
         """
         self._check_home()
-        _check_consumer(consumer)
-        await trio.lowlevel.checkpoint()
-        await self._flusher.move(Move(consumer, None))
+        _check_name("consumer", consumer)
+        if instance:
+            _check_name("instance", instance)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._flusher.move(Move(consumer, instance, None))
 
     def _check_home(self) -> None:
         self._flusher.home.check("this spool")
 
     def positions(self) -> dict[str, int]:
-        """Return the offset that each consumer has committed."""
+        """Return the offset that each consumer has committed: the lowest one of its instances."""
         return dict(self._flusher.positions)
+
+    def instances(self) -> list[ConsumerInstance]:
+        """Return what each instance of a consumer needs."""
+        return list(self._flusher.instances.values())
+
+    @property
+    def epoch(self) -> str | None:
+        """The last epoch that has stored a batch; ``None`` if nothing was ever stored.
+
+        A reader remembers it with the offset up to which it has read. If the spool is restored from
+        an older copy and written on, `epoch_end` tells.
+        """
+        return self._flusher.epochs.last
+
+    def epoch_end(self, epoch: str) -> int | None:
+        """Return the offset up to which the spool has an epoch.
+
+        A reader that has read up to a later offset has read other events there: the spool was
+        restored from an older copy, and written on.
+
+        Args:
+            epoch: What `epoch` was when the reader read.
+
+        Returns:
+            An offset. ``None``: the spool does not have this epoch, so it is such a copy too.
+        """
+        return self._flusher.epochs.end_of(epoch, self.head)
+
+    def check_epoch(self, epoch: str | None, offset: int) -> None:
+        """Check that the spool has an epoch up to an offset; nothing if it is ``None``.
+
+        Raises:
+            SpoolRestored: It has not, see `epoch_end`.
+        """
+        self._flusher.epochs.check(epoch, offset, self.head)
 
     def statistics(self) -> SpoolStatistics:
         """Return numbers about the spool."""
@@ -357,10 +428,10 @@ def _absolute(directory: str | os.PathLike[str]) -> Path:
     return Path(directory).absolute()
 
 
-def _check_consumer(consumer: str) -> None:
-    if not (isinstance(consumer, str) and 0 < len(consumer) <= _MAX_CONSUMER):
-        raise ValueError(f"a consumer has a name of 1 to {_MAX_CONSUMER} characters")
-    consumer.encode()  # Half of a surrogate pair is no text.
+def _check_name(what: str, name: str) -> None:
+    if not (isinstance(name, str) and 0 < len(name) <= _MAX_NAME):
+        raise ValueError(f"the name of the {what} must have 1 to {_MAX_NAME} characters")
+    name.encode()  # Half of a surrogate pair is no text.
 
 
 def _close(pool: ReaderPool, writer: Writer) -> None:

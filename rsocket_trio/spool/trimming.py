@@ -40,7 +40,7 @@ def trim_for(
     """Return what may be deleted; ``None`` if nothing is.
 
     Args:
-        positions: The positions of the consumers.
+        positions: What the instances of consumers need, all that are stored.
         retention: The retention that the user has chosen.
         head: The head of the spool.
         incoming: The bytes that come next.

@@ -15,8 +15,10 @@ from .ages import Ages
 from .batch import Batch
 from .config import SpoolConfig
 from .directory import WriterLock, database_of, files_in_use, prepare
+from .epochs import Epochs, new_epoch, read_epochs
 from .errors import SpoolFailed
 from .extent import Extent, read_extent, read_identity
+from .instances import ConsumerInstance, Key, read_instances, store_instances
 from .room import Room, empty_log, lacks_room
 from .schema import DATABASE_ERRORS, connect_writer, failure
 from .trimming import Trim, delete_step
@@ -51,12 +53,12 @@ class Group:
 
     Attributes:
         rows: Batches to append, in this order.
-        positions: New positions of consumers; ``None`` forgets the consumer.
-        trim: What to delete, after the positions are set and before the batches are stored.
+        changes: What instances of consumers need now; ``None`` forgets the instance.
+        trim: What to delete, after these changes and before the batches are stored.
     """
 
     rows: list[NewRow]
-    positions: Mapping[str, int | None]
+    changes: Mapping[Key, ConsumerInstance | None]
     trim: Trim | None
 
 
@@ -66,11 +68,13 @@ class Outcome:
 
     Attributes:
         extent: What the spool holds now.
+        epochs: Its history.
         firsts: The first offset of each batch of the group.
         more: There is more to delete.
     """
 
     extent: Extent
+    epochs: Epochs
     firsts: list[int]
     more: bool
 
@@ -81,7 +85,8 @@ class Writer:
     Attributes:
         spool_id: The identity of the spool.
         extent: What the spool holds.
-        positions: The positions of consumers, as they were when the spool was opened.
+        epochs: Its history.
+        instances: What instances of consumers needed when the spool was opened.
         transactions: The number of transactions that were committed.
     """
 
@@ -95,6 +100,7 @@ class Writer:
         # The room that could be made on the disk was not enough for batches.
         self._in_vain = False
         self.transactions = 0
+        self._epoch: Final = new_epoch()
         prepare(directory, locked=False, group=config.group_readers)
         self._lock = WriterLock(directory)
         try:
@@ -105,8 +111,8 @@ class Writer:
                 self.spool_id, _ = read_identity(self._connection)
                 self.extent = read_extent(self._connection)
                 self._ages = Ages(self.extent.head)
-                found = self._connection.execute('SELECT consumer, "offset" FROM positions')
-                self.positions: dict[str, int] = dict(found.fetchall())
+                self.epochs = read_epochs(self._connection)
+                self.instances = read_instances(self._connection)
                 self._places = {path: _place(path) for path in files_in_use(directory)}
                 self._room.settle(self._connection)
             except DATABASE_ERRORS as error:
@@ -173,7 +179,7 @@ class Writer:
             if not lacks_room(error) or (group.rows and self._in_vain):
                 raise
             outcome = self._store_tightly(group)
-        if outcome.extent is not before or group.positions:
+        if outcome.extent is not before or group.changes:
             self._in_vain = False
         self._bound_log()
         self._room.settle(self._connection)
@@ -211,12 +217,11 @@ class Writer:
             SpoolFailed: As `apply`.
         """
         connection = self._connection
-        extent, more = self.extent, False
+        extent, epochs, more = self.extent, self.epochs, False
         at = self._ages.stamp(extent.head)
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for consumer, offset in group.positions.items():
-                self._move(consumer, offset, at)
+            store_instances(connection, group.changes)
             if group.trim is not None:
                 most = self._config.max_trim_batches
                 if tight:
@@ -226,6 +231,8 @@ class Writer:
                 )
             if group.rows:
                 self._room.admit(connection, [row.cost for row in group.rows], tight=tight)
+                epochs = self._begin_epoch(extent.head)
+            epochs = self._trim_epochs(epochs, extent.oldest)
             firsts = []
             for row in group.rows:
                 firsts.append(extent.head)
@@ -240,8 +247,21 @@ class Writer:
             raise
         self._check_places()
         self.transactions += 1
-        self.extent = extent
-        return Outcome(extent=extent, firsts=firsts, more=more)
+        self.extent, self.epochs = extent, epochs
+        return Outcome(extent=extent, epochs=epochs, firsts=firsts, more=more)
+
+    def _begin_epoch(self, first: int) -> Epochs:
+        """Write down that the epoch of this writer begins, unless it has begun."""
+        epochs = self.epochs.begun(first, self._epoch)
+        if epochs is not self.epochs:
+            self._connection.execute("INSERT INTO epochs VALUES (?, ?)", (first, self._epoch))
+        return epochs
+
+    def _trim_epochs(self, epochs: Epochs, oldest: int) -> Epochs:
+        kept = epochs.trimmed(oldest)
+        if kept is not epochs:
+            self._connection.execute("DELETE FROM epochs WHERE first < ?", (kept.chain[0][0],))
+        return kept
 
     def _insert(self, row: NewRow, extent: Extent, at: float) -> None:
         batch = row.batch
@@ -259,13 +279,6 @@ class Writer:
                 batch.data,
             ),
         )
-
-    def _move(self, consumer: str, offset: int | None, at: float) -> None:
-        if offset is None:
-            self._connection.execute("DELETE FROM positions WHERE consumer = ?", (consumer,))
-        else:
-            values = (consumer, offset, at)
-            self._connection.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", values)
 
     def _check_places(self) -> None:
         """Check that no file was moved or deleted while it was open.
@@ -285,6 +298,7 @@ class Writer:
         if self._connection.in_transaction:  # To roll it back has failed, too.
             self._connection.execute("ROLLBACK")
         self.extent = read_extent(self._connection)
+        self.epochs = read_epochs(self._connection)
         self._in_doubt = False
 
     def _bound_log(self) -> None:

@@ -111,7 +111,7 @@ def test_status(start: Callable[..., Collecting], cli: Cli) -> None:
     async def commit() -> None:
         async with connect_collector(uri) as client:
             info = await client.info()
-            await client.commit("q", 7, instance="a", spool_id=info.spool_id)
+            await client.commit("q", 7, instance="a\x1b", spool_id=info.spool_id, lease=7200)
 
     trio.run(commit)
     done = cli("collect", "--status", uri, "--json")
@@ -119,10 +119,18 @@ def test_status(start: Callable[..., Collecting], cli: Cli) -> None:
     found = json.loads(done.stdout)
     assert (found["head"], found["max_size"], found["full"]) == (1000, 2**20, False)
     assert (found["consumers"], found["stored"], found["subscriptions"]) == ({"q": 7}, 1000, [])
+    [instance] = found["instances"]
+    assert 0 <= instance.pop("age") < 100
+    assert instance == {
+        "consumer": "q", "instance": "a\x1b", "offset": 7, "lag": 993, "connected": False,
+        "lease": 7200.0, "lease_left": 7200.0,
+    }  # fmt: skip
     done = cli("collect", "--status", uri)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"head               1,000\n" in done.stdout
     assert b"consumers          q 7\n" in done.stdout
+    assert b"instances          q/a\\x1b at 7, lag 993, last seen " in done.stdout
+    assert b"ago, lease left 2 h\n" in done.stdout
     assert b"full               no\n" in done.stdout
     assert b"trouble            none\n" in done.stdout
 
@@ -216,8 +224,8 @@ def test_forget(start: Callable[..., Collecting], cli: Cli, program: Cli) -> Non
     async def commit_and_forget() -> None:
         async with connect_collector(uri) as client:
             info = await client.info()
-            for name in ("q", "r"):
-                await client.commit(name, 1, instance="a", spool_id=info.spool_id)
+            for name, instance in (("q", "a"), ("r", "a"), ("r", "b"), ("r", "c")):
+                await client.commit(name, 1, instance=instance, spool_id=info.spool_id)
             await trio.to_thread.run_sync(while_it_is_connected)
 
     def while_it_is_connected() -> None:
@@ -232,11 +240,19 @@ def test_forget(start: Callable[..., Collecting], cli: Cli, program: Cli) -> Non
     done = cli("collect", "--status", uri, "--forget", "q")
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"there is no consumer 'q'" in done.stderr
+    done = cli("collect", "--status", uri, "--forget", "r", "--instance", "a", "--json")
+    assert [each["instance"] for each in json.loads(done.stdout)["instances"]] == ["b", "c"]
     done = program("spool", "forget", "events", "r")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"collect --status URI --forget" in done.stderr
     collecting.stop()
     assert describe_spool("events").positions == {"r": 1}
+    done = program("spool", "forget", "events", "r", "--instance", "a")
+    assert b"has no consumer r/a: there are r/b, r/c\n" in done.stderr
+    done = program("spool", "forget", "events", "r", "--instance", "b")
+    assert (done.returncode, done.stdout) == (0, b"forgot r/b, which was at 1\n")
+    [left] = describe_spool("events").instances
+    assert left.key == ("r", "c")
 
 
 def test_status_of_others(cli: Cli, server: dict[str, str]) -> None:
@@ -437,6 +453,7 @@ def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
         (["--spool", "events", *RSOCKET, "--forget", "q"], "--forget works only with --status"),
         (["--spool", "events", *RSOCKET, "--force"], "--force works only with --forget"),
         (["--status", "tcp://h:1", "--force"], "--force works only with --forget"),
+        (["--status", "tcp://h:1", "--instance", "a"], "--instance works only with --forget"),
         (["--spool", "events", *LUMBERJACK, "--auth-bearer", "t"], "are for RSocket"),
         (["--spool", "events", *RSOCKET, "--auth-bearer", ""], "the token is empty"),
         (["--spool", "events", *RSOCKET, "--auth-bearer", "@missing"], "missing"),

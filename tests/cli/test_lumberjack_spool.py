@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -253,6 +254,9 @@ async def test_a_spool_that_gets_room_at_the_next_look(
                 storage._failure = SpoolFailed("the end")
             return looks.pop(0) if looks else False
 
+        def instances(self) -> list[object]:
+            return []
+
     storage = EventStorage(cast("Any", Looks()), quiet=True)
     with pytest.raises(Failure, match="the end"):
         await storage.watch(cast("Any", None))
@@ -415,7 +419,10 @@ def test_info(cli: Cli, tmp_path: Path) -> None:
     assert shown["consumers"] == {"report\x1b": 2}
     lines = cli("spool", "info", "events").stdout.decode().splitlines()
     assert lines[0] == f"spool id     {shown['spool_id']}"
-    assert lines[-1] == "consumers    report\\x1b 2"
+    assert lines[-2] == "consumers    report\\x1b 2"
+    assert re.fullmatch(r"instances    report\\x1b at 2, lag 3, last seen \d+ s ago", lines[-1])
+    [instance] = shown["instances"]
+    assert (instance["lag"], instance["lease"], instance["lease_left"]) == (3, None, None)
 
 
 @pytest.mark.parametrize(

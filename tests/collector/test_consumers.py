@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rsocket_trio import Rejected
 from rsocket_trio.collector import CollectorLimits, reading_router
 from rsocket_trio.collector.consumers import Consumers
-from rsocket_trio.spool import OffsetNotStored, OffsetTrimmed, open_spool
+from rsocket_trio.spool import ConsumerInstance, OffsetNotStored, OffsetTrimmed, open_spool
+from rsocket_trio.spool.instances import lowest
 from tests.collector.conftest import connected
 from tests.spool.helpers import lines
 
@@ -31,23 +32,45 @@ class SpoolOfNumbers:
     def __init__(self, head=100, **stored):
         self.head = head
         self.oldest = 0
-        self.stored = stored
-        self.calls = []
+        self.rows = {}
+        self.writes = 0
+        for consumer, offset in stored.items():
+            self.set(consumer, "", offset)
 
-    def positions(self):
-        return dict(self.stored)
+    def set(self, consumer, name, offset, lease=None, absent=0.0):
+        self.rows[consumer, name] = ConsumerInstance(
+            consumer=consumer, name=name, offset=offset, seen_at=0, lease=lease, absent=absent
+        )
 
-    async def commit(self, consumer, offset):
-        await trio.lowlevel.checkpoint()
+    @property
+    def stored(self):
+        return lowest(self.rows.values())
+
+    def instances(self):
+        return list(self.rows.values())
+
+    async def commit(self, consumer, offset, *, instance, lease, absent=0.0):
+        if offset < 0:
+            raise ValueError(offset)
         if offset < self.oldest:
+            await trio.lowlevel.checkpoint()
             raise OffsetTrimmed(offset, self.oldest)
-        self.stored[consumer] = offset
-        self.calls.append((consumer, offset))
-        self.oldest = max(self.oldest, min(self.stored.values()))
+        if offset > self.head:
+            raise OffsetNotStored(offset, self.head)
+        self.set(consumer, instance, offset, lease, absent)
+        self.writes += 1
+        await self.trim()
 
-    async def forget(self, consumer):
+    async def forget(self, consumer, *, instance):
+        for key in list(self.rows):
+            if key[0] == consumer and instance in (None, key[1]):
+                del self.rows[key]
+        await self.trim()
+
+    async def trim(self):
         await trio.lowlevel.checkpoint()
-        del self.stored[consumer]
+        if self.rows:
+            self.oldest = max(self.oldest, min(self.stored.values()))
 
 
 def consumers(spool=None, **limits):
@@ -56,7 +79,7 @@ def consumers(spool=None, **limits):
 
 
 async def test_the_lowest_position_counts(autojump_clock):
-    """Of the instances that are alive; and a position may go back to what is kept."""
+    """Of the instances; and a position may go back to what is kept."""
     spool, all_of_them = consumers()
     one, two = Peer(), Peer()
     await all_of_them.commit("q", "a", 10, one)
@@ -71,15 +94,14 @@ async def test_the_lowest_position_counts(autojump_clock):
     assert spool.stored["q"] == 31
 
 
-async def test_an_instance_counts_for_a_while_after_its_connection(autojump_clock):
-    """So a short loss of it does not let others go past it."""
+async def test_an_instance_counts_for_its_lease(autojump_clock, caplog):
+    """It runs while another one is connected, and anew after each word of its own."""
     spool, all_of_them = consumers(instance_timeout=10)
     gone, here = Peer(), Peer()
     await all_of_them.commit("q", "a", 10, gone)
     await all_of_them.commit("q", "b", 20, here)
     gone.closed = True
     await all_of_them.commit("q", "b", 21, here)
-    assert spool.stored == {"q": 10}
     await trio.sleep(9)
     await all_of_them.commit("q", "b", 22, here)
     assert spool.stored == {"q": 10}
@@ -88,42 +110,116 @@ async def test_an_instance_counts_for_a_while_after_its_connection(autojump_cloc
     assert spool.stored == {"q": 12}
     again.closed = True
     await all_of_them.commit("q", "b", 22, here)
-    await trio.sleep(11)
+    await trio.sleep(9)
+    await all_of_them.commit("q", "b", 22, here)
+    assert spool.stored == {"q": 12}
+    await trio.sleep(2)
     await all_of_them.commit("q", "b", 22, here)
     assert spool.stored == {"q": 22}
+    assert "the instance a of the consumer q was away for its lease of 10 s" in caplog.text
+
+
+async def test_an_instance_names_its_lease(autojump_clock):
+    """It is stored, and counts more than the limit's."""
+    spool, all_of_them = consumers(instance_timeout=10)
+    gone, here = Peer(), Peer()
+    await all_of_them.commit("q", "long", 10, gone, 100.0)
+    await all_of_them.commit("q", "short", 11, gone, 1.0)
+    await all_of_them.commit("q", "here", 50, here)
+    assert [each.lease for each in spool.instances()] == [100.0, 1.0, 10.0]
+    gone.closed = True
+    await all_of_them.commit("q", "here", 50, here)
+    await trio.sleep(50)
+    await all_of_them.commit("q", "here", 51, here)
+    assert set(spool.rows) == {("q", "long"), ("q", "here")}
 
 
 async def test_a_connected_instance_counts_for_ever(autojump_clock):
     """A batch of a query may take hours."""
     spool, all_of_them = consumers()
     await all_of_them.commit("q", "slow", 10, Peer())
-    await trio.sleep(100_000)
+    await trio.sleep(10**9)
     await all_of_them.commit("q", "quick", 90, Peer())
     assert spool.stored == {"q": 10}
 
 
-async def test_the_last_position_stays(autojump_clock):
-    """When no instance is left, nothing moves."""
-    spool, all_of_them = consumers()
-    peer = Peer()
-    await all_of_them.commit("q", "a", 10, peer)
-    peer.closed = True
+async def test_a_consumer_that_is_away_keeps_what_it_needs(autojump_clock):
+    """Also if it is away for much longer than its leases, and one instance comes back first."""
+    spool, all_of_them = consumers(instance_timeout=10)
+    old = Peer()
+    await all_of_them.commit("q", "a", 10, old)
+    await all_of_them.commit("q", "b", 20, old)
+    old.closed = True
     await trio.sleep(1000)
     await all_of_them.commit("other", "a", 90, Peer())
+    new = Peer()
+    await all_of_them.commit("q", "b", 21, new)
+    await trio.sleep(9)
+    await all_of_them.commit("q", "b", 22, new)
     assert spool.stored == {"q": 10, "other": 90}
 
 
 async def test_after_a_restart(autojump_clock):
-    """The stored position counts for a while: other instances may come back as well."""
-    spool, all_of_them = consumers(SpoolOfNumbers(q=10))
+    """What is stored counts, and how long an instance was away goes on where it was."""
+    spool, first = consumers(instance_timeout=100)
+    gone, here = Peer(), Peer()
+    await first.commit("q", "a", 10, gone)
+    await first.commit("q", "b", 20, here)
+    gone.closed = True
+    await first.commit("q", "b", 21, here)
+    await trio.sleep(60)
+    await first.commit("q", "b", 22, here)
+    assert spool.rows["q", "a"].absent == 60
+    for again in range(2):
+        await trio.sleep(1000)  # The time without the collector does not count.
+        _, second = consumers(spool)
+        here = Peer()
+        await second.commit("q", "b", 23, here)
+        await trio.sleep(30)
+        await second.commit("q", "b", 24, here)
+        assert spool.stored == {"q": [10, 24][again]}
+
+
+async def test_a_position_of_a_consumer_without_instances(autojump_clock):
+    """Such a row is of an older version, or of the program itself. It has a lease too."""
+    spool, known = consumers(SpoolOfNumbers(q=10), instance_timeout=5)
     peer = Peer()
-    await all_of_them.commit("q", "b", 20, peer)
+    await known.commit("q", "b", 20, peer)
     assert spool.stored == {"q": 10}
-    await trio.sleep(11)
-    await all_of_them.commit("q", "b", 20, peer)
+    await trio.sleep(6)
+    await known.commit("q", "b", 20, peer)
     assert spool.stored == {"q": 20}
-    await all_of_them.commit("new", "a", 50, peer)
-    assert spool.stored["new"] == 50
+
+
+async def test_absences_are_stored_rarely(autojump_clock):
+    """A query commits many times a second."""
+    spool, known = consumers(instance_timeout=1000)
+    gone, here = Peer(), Peer()
+    await known.commit("q", "a", 10, gone)
+    gone.closed = True
+    await known.commit("q", "b", 20, here)
+    before = spool.writes
+    for _ in range(500):
+        await trio.sleep(1)
+        await known.commit("q", "b", 20, here)
+    assert spool.writes - before - 500 <= 8
+
+
+async def test_what_the_operator_sees(autojump_clock):
+    """Lag, age, whether it is connected, and how much of its lease is left."""
+    _, known = consumers(instance_timeout=100)
+    gone, here = Peer(), Peer()
+    await known.commit("q", "a", 10, gone)
+    await known.commit("q", "b", 20, here)
+    gone.closed = True
+    await known.commit("q", "b", 20, here)
+    await trio.sleep(30)
+    await known.commit("q", "b", 20, here)
+    away, connected = known.instances()
+    assert (away.consumer, away.instance, away.offset, away.lag) == ("q", "a", 10, 90)
+    assert (away.connected, away.lease, away.lease_left) == (False, 100, 70)
+    assert (connected.connected, connected.lease_left) == (True, 100)
+    assert away.age > 10**9, "the fake spool stores no time"
 
 
 async def test_a_position_below_the_oldest(autojump_clock):
@@ -138,60 +234,28 @@ async def test_a_position_below_the_oldest(autojump_clock):
     assert spool.stored == {"q": 20}
 
 
-async def test_a_position_that_is_trimmed_while_it_waits(autojump_clock):
-    """It is refused. Another instance's position, committed before, has won."""
-    spool, all_of_them = consumers()
-    one, two = Peer(), Peer()
-    await all_of_them.commit("q", "a", 10, one)
-    refused = []
+async def test_an_instance_that_comes_back_while_its_lease_ends(autojump_clock):
+    """Its position is stored behind the end of its lease, so it stays."""
 
-    async def late():
-        with pytest.raises(OffsetTrimmed) as error:
-            await all_of_them.commit("q", "b", 15, two)
-        refused.append(error.value)
+    class Slow(SpoolOfNumbers):
+        async def forget(self, consumer, *, instance):
+            await super().forget(consumer, instance=instance)
+            await trio.sleep(1)
 
-    commit, gate = spool.commit, trio.Event()
-
-    async def slow(consumer, offset):
-        await gate.wait()
-        await commit(consumer, offset)
-
-    spool.commit = slow
+    spool, known = consumers(Slow(), instance_timeout=10)
+    gone, here = Peer(), Peer()
+    await known.commit("q", "a", 10, gone)
+    await known.commit("q", "b", 20, here)
+    gone.closed = True
+    await known.commit("q", "b", 20, here)
+    await trio.sleep(11)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(all_of_them.commit, "q", "a", 40, one)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(late)
-        await trio.testing.wait_all_tasks_blocked()
-        gate.set()
-    assert [(each.offset, each.oldest) for each in refused] == [(15, 40)]
-    await all_of_them.commit("q", "a", 50, one)
-    assert spool.stored == {"q": 50}
-
-
-async def test_an_instance_that_goes_back_too_late(autojump_clock):
-    """Its last position is refused. The one before, which waited as well, is no error."""
-    spool, all_of_them = consumers()
-    one = Peer()
-    commit, gate = spool.commit, trio.Event()
-
-    async def slow(consumer, offset):
-        await gate.wait()
-        await commit(consumer, offset)
-
-    async def back():
-        with pytest.raises(OffsetTrimmed):
-            await all_of_them.commit("q", "a", 5, one)
-
-    spool.commit = slow
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(all_of_them.commit, "q", "a", 20, one)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(all_of_them.commit, "q", "a", 25, one)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(back)
-        await trio.testing.wait_all_tasks_blocked()
-        gate.set()
-    assert spool.stored == {"q": 20}
+        nursery.start_soon(known.commit, "q", "b", 21, here)
+        await trio.sleep(0.5)
+        await known.commit("q", "a", 30, Peer())
+    await trio.sleep(11)
+    await known.commit("q", "b", 40, here)
+    assert spool.stored == {"q": 30}
 
 
 async def test_limits(autojump_clock):
@@ -200,8 +264,9 @@ async def test_limits(autojump_clock):
         SpoolOfNumbers(old=0, gone=0),
         max_consumers=4,
         max_consumers_per_connection=2,
-        max_instances=5,
+        max_instances=7,
         max_instances_per_connection=3,
+        instance_timeout=10,
     )
 
     async def refused(consumer, instance, peer, name):
@@ -220,11 +285,54 @@ async def test_limits(autojump_clock):
     await all_of_them.commit("a", "5", 5, two)
     await refused("a", "6", three, "max_instances")
     one.closed = True
-    with pytest.raises(Rejected):
-        await all_of_them.commit("a", "6", 5, three)
+    await refused("a", "6", three, "max_instances")
+    await all_of_them.commit("a", "4", 5, two)
     await trio.sleep(11)
+    await all_of_them.commit("a", "4", 5, two)  # The leases of two of its instances end here.
     await all_of_them.commit("a", "6", 5, three)
     assert spool.stored["a"] == 5
+
+
+async def test_instances_of_one_consumer(autojump_clock):
+    """One that has a new name each time does not take the place of other consumers."""
+    _, known = consumers(max_instances_per_consumer=3)
+    for number in range(3):
+        await known.commit("q", str(number), 1, Peer())
+    with pytest.raises(Rejected, match="max_instances_per_consumer is 3"):
+        await known.commit("q", "3", 1, Peer())
+    await known.commit("q", "2", 2, Peer())
+    await known.commit("other", "3", 1, Peer())
+
+
+async def test_a_hostile_reader_names_many_instances(autojump_clock):
+    """Beyond the limits nothing is stored, nothing is kept, and no spool is asked."""
+    spool, known = consumers()
+    refusals = 0
+    for connection in range(40):
+        peer = Peer()
+        for number in range(250):
+            try:
+                await known.commit("q", f"{connection} {number}", 5, peer)
+            except Rejected:
+                refusals += 1
+    limits = CollectorLimits()
+    assert len(spool.rows) == spool.writes == limits.max_instances_per_consumer
+    assert refusals == 10_000 - spool.writes
+    assert sum(len(each.instances) for each in known._consumers.values()) == len(spool.rows)
+
+
+async def test_refused_positions_leave_nothing(autojump_clock):
+    """A name with an offset that is not kept costs no place."""
+    spool, known = consumers(max_instances=3)
+    spool.oldest = 50
+    peer = Peer()
+    for number in range(20):
+        with pytest.raises(OffsetTrimmed):
+            await known.commit(f"q{number}", "a", 1, peer)
+    await known.commit("q", "a", 60, peer)
+    with pytest.raises(OffsetTrimmed):
+        await known.commit("q", "a", 1, peer)
+    assert spool.stored == {"q": 60}, "a position that is refused changes nothing"
 
 
 async def test_forgetting(autojump_clock):
@@ -233,43 +341,57 @@ async def test_forgetting(autojump_clock):
     peer = Peer()
     await known.commit("q", "a", 3, peer)
     with pytest.raises(Rejected, match=r"'q' is in use: 1 of its instances"):
-        await known.forget("q", force=False)
-    assert spool.positions() == {"q": 3}
-    await known.forget("q", force=True)
-    assert spool.positions() == {}
+        await known.forget("q", instance=None, force=False)
+    assert spool.stored == {"q": 3}
+    await known.forget("q", instance=None, force=True)
+    assert spool.stored == {}
     await known.commit("q", "a", 4, peer)
-    assert spool.positions() == {"q": 4}
+    assert spool.stored == {"q": 4}
     peer.closed = True
-    await known.forget("q", force=False)
-    assert spool.positions() == {}
+    await known.forget("q", instance=None, force=False)
+    assert spool.stored == {}
     with pytest.raises(ValueError, match="no consumer 'other'"):
-        await known.forget("other", force=True)
+        await known.forget("other", instance=None, force=True)
+
+
+async def test_forgetting_an_instance(autojump_clock):
+    """The others of its consumer keep what they need."""
+    spool, known = consumers()
+    gone, here = Peer(), Peer()
+    await known.commit("q", "a", 3, gone)
+    await known.commit("q", "b", 7, here)
+    gone.closed = True
+    await known.forget("q", instance="a", force=False)
+    assert spool.stored == {"q": 7}
+    with pytest.raises(ValueError, match="no consumer 'q' with an instance 'a'"):
+        await known.forget("q", instance="a", force=False)
+    with pytest.raises(Rejected, match="in use"):
+        await known.forget("q", instance="b", force=False)
 
 
 async def test_a_consumer_of_an_earlier_run_is_forgotten(autojump_clock):
     """It has no instance in this one. The name may be used again at once."""
     spool, known = consumers(SpoolOfNumbers(q=2))
-    await known.forget("q", force=False)
-    assert spool.positions() == {}
+    await known.forget("q", instance=None, force=False)
+    assert spool.stored == {}
     await known.commit("q", "a", 5, Peer())
-    assert spool.positions() == {"q": 5}
+    assert spool.stored == {"q": 5}
 
 
 async def test_a_commit_that_waits_behind_a_forget(autojump_clock):
     """Its position is stored after it, as this instance is a new one."""
 
     class Slow(SpoolOfNumbers):
-        async def forget(self, consumer):
+        async def forget(self, consumer, *, instance):
+            await super().forget(consumer, instance=instance)
             await trio.sleep(1)
-            await super().forget(consumer)
 
     spool, known = consumers(Slow(q=2))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(known.forget, "q", force=False))
+        nursery.start_soon(partial(known.forget, "q", instance=None, force=False))
         await trio.sleep(0.5)
         await known.commit("q", "a", 5, Peer())
-        assert trio.current_time() >= 1
-    assert spool.positions() == {"q": 5}
+    assert spool.stored == {"q": 5}
 
 
 async def test_an_instance_that_moves_to_another_connection(autojump_clock):
@@ -286,10 +408,13 @@ async def test_an_instance_that_moves_to_another_connection(autojump_clock):
 
 
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["commit", "close", "sleep"]),
-        st.sampled_from("abc"),
-        st.integers(0, 30),
+    st.one_of(
+        st.tuples(st.just("commit"), st.sampled_from("abc"), st.integers(0, 30)),
+        st.tuples(st.just("commit"), st.sampled_from("abc"), st.integers(0, 30)),
+        st.tuples(st.just("close"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("sleep"), st.just(""), st.integers(0, 30)),
+        st.tuples(st.just("forget"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("restart"), st.just(""), st.integers(0, 30)),
     ),
     max_size=40,
 )
@@ -297,45 +422,52 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_any_order(steps):
-    """The position is the lowest one that counts, whatever happens in which order."""
+    """Nothing is deleted that an instance may still ask for, whatever happens in which order.
+
+    The model counts the absence of each instance second by second, from the moment on when it was
+    really gone. The collector may count less, as it notices ends late, and never more.
+    """
 
     async def run():
-        spool, all_of_them = consumers(instance_timeout=10)
-        peers, offsets, gone = {}, {}, {}
-        position = None
+        spool, known = consumers(instance_timeout=10)
+        peers, needs, absent = {}, {}, {}
         for step, name, number in steps:
-            now = trio.current_time()
             match step:
                 case "commit":
-                    if peers.get(name) is None:
-                        peers[name] = Peer()
-                    # Those that are gone are noticed at the next commit of this consumer.
-                    if number >= spool.oldest:
-                        gone = {each: now if at is None else at for each, at in gone.items()}
+                    peers.setdefault(name, Peer())
                     try:
-                        await all_of_them.commit("q", name, number, peers[name])
+                        await known.commit("q", name, number, peers[name])
                     except OffsetTrimmed:
                         assert number < spool.oldest
-                        continue
-                    gone.pop(name, None)
-                    offsets[name] = number
-                    offsets = {
-                        each: offset
-                        for each, offset in offsets.items()
-                        if gone.get(each, math.inf) > now - 10 and offset >= spool.oldest
-                    }
-                    gone = {each: at for each, at in gone.items() if each in offsets}
-                    position = min(offsets.values())
-                    assert spool.stored == {"q": position}
+                        assert name not in needs or number < needs[name]
+                        if name not in needs:
+                            peers.pop(name)
+                    else:
+                        needs[name], absent[name] = number, 0.0
                 case "close":
-                    if peers.get(name) is not None:
-                        peers[name].closed = True
-                        peers[name] = None
-                        if name in offsets:
-                            gone[name] = None
+                    if name in peers:
+                        peers.pop(name).closed = True
                 case "sleep":
                     await trio.sleep(number / 2)
-        assert spool.stored == ({} if position is None else {"q": position})
+                    for each in needs:
+                        if each not in peers and any(other in needs for other in peers):
+                            absent[each] += number / 2
+                case "forget":
+                    if name in needs and name not in peers and ("q", name) in spool.rows:
+                        await known.forget("q", instance=name, force=False)
+                        del needs[name]
+                case "restart":
+                    for each in peers.values():
+                        each.closed = True
+                    peers.clear()
+                    await trio.sleep(number)
+                    known = Consumers(spool, CollectorLimits(instance_timeout=10))
+            for each in list(needs):
+                if ("q", each) not in spool.rows:
+                    assert absent[each] >= 10
+                    del needs[each]
+            assert {key[1]: row.offset for key, row in spool.rows.items()} == needs
+            assert spool.oldest <= min(needs.values(), default=math.inf)
 
     trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
 
@@ -344,7 +476,7 @@ async def test_over_rsocket(directory, autojump_clock):
     """The end of a connection ends its instances, after the time."""
     async with open_spool(directory) as spool:
         await spool.append(lines(100))
-        router = reading_router(spool)
+        router = reading_router(spool, limits=CollectorLimits(instance_timeout=10))
         mine = spool.spool_id
         async with connected(router) as here:
             async with connected(router) as there:
@@ -357,4 +489,9 @@ async def test_over_rsocket(directory, autojump_clock):
                 }
             assert (await here.commit("q", 20, instance="b", spool_id=mine)).positions == {"q": 10}
             await trio.sleep(11)
-            assert (await here.commit("q", 20, instance="b", spool_id=mine)).positions == {"q": 20}
+            await here.commit("q", 20, instance="b", spool_id=mine)
+            info = await here.info(instances=True)
+            assert info.positions == {"q": 20}
+            [each] = info.instances
+            assert (each.instance, each.lag, each.connected) == ("b", 80, True)
+            assert each.age < 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 
 import pytest
@@ -27,12 +28,13 @@ from rsocket_trio.spool import (
     Batch,
     OffsetNotStored,
     OffsetTrimmed,
+    SpoolRestored,
     StoredBatch,
     WrongSpool,
     open_spool,
 )
 from tests.collector.conftest import connected
-from tests.spool.helpers import collect, lines, sized, spans
+from tests.spool.helpers import collect, lines, offline, sized, spans
 
 
 async def everything(client, start, stop, spool_id):
@@ -57,6 +59,7 @@ async def test_over_a_socket(directory):
                 full=False,
                 trouble=None,
                 positions={},
+                epoch=spool.epoch,
             )
             [batch] = await everything(collector, 0, 2, info.spool_id)
             assert [batch] == await collect(spool.read(0))
@@ -64,6 +67,44 @@ async def test_over_a_socket(directory):
             assert (after.positions, after.oldest, after.size) == ({"q": 2}, 2, 0)
             assert spool.positions() == {"q": 2}
         nursery.cancel_scope.cancel()
+
+
+async def test_a_spool_that_was_restored_from_an_older_copy(directory, tmp_path):
+    """Once it is written on, its readers are told, before a position or an event is taken wrongly.
+
+    The copy is written on beyond the offset that the reader has seen, so no offset looks wrong.
+    """
+    async with open_spool(directory) as spool:
+        await spool.append(lines(10))
+    copy = tmp_path / "copy"
+    shutil.copytree(directory, copy)
+    async with open_spool(directory) as spool:
+        await spool.append(lines(5))
+        async with connected(reading_router(spool)) as client:
+            seen = await client.info()
+            assert (seen.head, seen.epoch) == (15, spool.epoch)
+            mine = {"spool_id": seen.spool_id, "epoch": seen.epoch}
+            await client.commit("q", 15, instance="a", **mine)
+            assert (await client.info(epoch=seen.epoch)).epoch_end == 15
+    shutil.rmtree(directory)
+    shutil.copytree(copy, directory)
+    async with open_spool(directory) as spool:
+        await spool.append(lines(20))
+        async with connected(reading_router(spool)) as client:
+            assert (await client.info(epoch=seen.epoch)).epoch_end is None
+            with pytest.raises(SpoolRestored, match="from an older copy") as told:
+                await client.commit("q", 15, instance="a", **mine)
+            assert (told.value.offset, told.value.end) == (15, None)
+            assert spool.positions() == {}
+            async with client.read(10, 15, **mine) as batches:
+                with pytest.raises(SpoolRestored):
+                    await collect(batches)
+            with pytest.raises(SpoolRestored):
+                offline(directory, 10, 15, epoch=seen.epoch)
+            now = await client.info()
+            async with client.read(10, 15, spool_id=now.spool_id, epoch=now.epoch) as batches:
+                assert len(await collect(batches)) == 1
+            assert len(offline(directory, 10, 15, epoch=now.epoch)) == 1
 
 
 async def test_the_most_that_a_spool_takes_about_a_batch(directory):

@@ -49,6 +49,12 @@ class SpoolInMemory:
         self.sizes = sizes
         self.head = len(sizes)
 
+    def instances(self):
+        return []
+
+    def check_epoch(self, epoch, offset):
+        assert epoch is None
+
     def read(self, start, stop):
         return Reader(self, start, stop)
 

@@ -24,7 +24,8 @@ async def test_what_it_says(directory):
             head=0,
             batches=0,
             size=0,
-            positions={},
+            epoch=None,
+            instances=(),
         )
         for _ in range(4):
             await spool.append(lines(10))
@@ -33,6 +34,7 @@ async def test_what_it_says(directory):
         found = describe_spool(directory)
         numbers = spool.statistics()
         assert found.positions == {"slow": 12, "fast": 40}
+        assert (found.epoch, list(found.instances)) == (spool.epoch, spool.instances()[::-1])
         for name in ("oldest", "head", "batches", "size", "positions"):
             assert getattr(found, name) == getattr(numbers, name)
         assert (found.oldest, found.head) == (10, 40)
@@ -46,7 +48,7 @@ async def test_no_spool(directory):
     async with open_spool(directory) as spool:
         await spool.append(lines(10))
     with sqlite3.connect(directory / "spool.sqlite3") as connection:
-        connection.execute("DROP TABLE positions")
+        connection.execute("DROP TABLE instances")
     connection.close()
     with pytest.raises(SpoolFailed):
         describe_spool(directory)

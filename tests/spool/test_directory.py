@@ -18,6 +18,7 @@ from rsocket_trio.spool import (
     SpoolFailed,
     SpoolLocked,
     SpoolTooNew,
+    describe_spool,
     open_spool,
 )
 from rsocket_trio.spool import directory as directory_module
@@ -225,11 +226,43 @@ def change(directory, *statements):
 async def test_a_newer_version(directory):
     """It is refused by writers and readers, and says what to do."""
     await enter(directory)
-    change(directory, "PRAGMA user_version = 2")
-    with pytest.raises(SpoolTooNew, match=r"has version 2 .* up to 1: update rsocket_trio"):
+    change(directory, "PRAGMA user_version = 3")
+    with pytest.raises(SpoolTooNew, match=r"has version 3 .* up to 2: update rsocket_trio"):
         await enter(directory)
     with pytest.raises(SpoolTooNew):
         offline(directory, 0, 0)
+
+
+VERSION_1 = (
+    "DROP TABLE instances",
+    "DROP TABLE epochs",
+    """CREATE TABLE positions (consumer TEXT PRIMARY KEY, "offset" INTEGER NOT NULL,
+    committed_at REAL NOT NULL) STRICT, WITHOUT ROWID""",
+    "INSERT INTO positions VALUES ('q', 2, 1700000000.5)",
+    "PRAGMA user_version = 1",
+)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+async def test_version_1(directory, count):
+    """Readers read it as it is, and a writer makes it new. Nothing that it kept is lost."""
+    async with open_spool(directory) as spool:
+        if count:
+            await spool.append(lines(count))
+    change(directory, *VERSION_1)
+    found = describe_spool(directory)
+    assert (found.positions, found.head, found.epoch) == ({"q": 2}, count, None)
+    assert sum(each.wanted for each in offline(directory, 0, count)) == count
+    async with open_spool(directory) as spool:
+        assert (spool.positions(), spool.head) == ({"q": 2}, count)
+        [need] = spool.instances()
+        assert (need.name, need.seen_at, need.lease) == ("", 1700000000.5, 3600)
+        before = spool.epoch
+        assert (before is None) == (count == 0)
+        await spool.append(lines(4))
+        assert spool.epoch not in (None, before)
+        assert count == 0 or spool.epoch_end(before) == count
+        assert describe_spool(directory).instances == (need,)
 
 
 async def test_an_older_version_is_brought_up_to_date(directory, monkeypatch):
@@ -237,18 +270,18 @@ async def test_an_older_version_is_brought_up_to_date(directory, monkeypatch):
     async with open_spool(directory) as spool:
         await spool.append(lines(3))
     steps = {
-        1: lambda connection: connection.execute("ALTER TABLE spool ADD COLUMN more TEXT"),
-        2: lambda connection: connection.execute("UPDATE spool SET more = 'yes'"),
+        2: lambda connection: connection.execute("ALTER TABLE spool ADD COLUMN more TEXT"),
+        3: lambda connection: connection.execute("UPDATE spool SET more = 'yes'"),
     }
-    monkeypatch.setattr(schema_module, "VERSION", 3)
-    monkeypatch.setattr(schema_module, "MIGRATIONS", {1: steps[1], 2: lambda _: 1 / 0})
+    monkeypatch.setattr(schema_module, "VERSION", 4)
+    monkeypatch.setattr(schema_module, "MIGRATIONS", {2: steps[2], 3: lambda _: 1 / 0})
     with pytest.raises(ZeroDivisionError):
         await enter(directory)
     monkeypatch.setattr(schema_module, "MIGRATIONS", steps)
     assert (await enter(directory)).head == 3
     connection = sqlite3.connect(directory / DATABASE)
     assert connection.execute("SELECT more FROM spool").fetchall() == [("yes",)]
-    assert connection.execute("PRAGMA user_version").fetchall() == [(3,)]
+    assert connection.execute("PRAGMA user_version").fetchall() == [(4,)]
     connection.close()
 
 

@@ -24,7 +24,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i FROM n)"
 VIEWS = [
     f"CREATE VIEW batches AS {ENDLESS} SELECT i AS first, 1 AS count FROM n",
     f"CREATE VIEW spool AS {ENDLESS} SELECT 'x' AS spool_id, 0 AS oldest FROM n WHERE i > 0",
-    "CREATE VIEW positions AS SELECT 'x' AS consumer, 0 AS \"offset\" FROM batches",
+    "CREATE VIEW instances AS SELECT 'x' AS consumer, 0 AS \"offset\" FROM batches",
 ]
 
 
@@ -66,7 +66,7 @@ async def test_views(prepared, view):
 @pytest.mark.parametrize(
     ("statement", "what"),
     [
-        ("CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM positions; END", "trigger"),
+        ("CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM instances; END", "trigger"),
         ("CREATE INDEX i ON batches (length(zeroblob(count)))", "index"),
         ("CREATE VIRTUAL TABLE v USING fts5(x)", "table"),
         ("ALTER TABLE batches ADD COLUMN c BLOB AS (zeroblob(count))", "computed column"),
@@ -80,7 +80,7 @@ async def test_other_code(prepared, statement, what):
 
 async def test_a_trigger_that_is_called_a_table(prepared):
     """What SQLite makes of a row is decided by its SQL."""
-    trigger = "CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM positions; END"
+    trigger = "CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM instances; END"
     changed(
         prepared,
         trigger,
@@ -91,14 +91,14 @@ async def test_a_trigger_that_is_called_a_table(prepared):
 
 async def test_tables_without_end(prepared):
     """A tree whose pages have themselves below them, here the one of the tables."""
-    rows = ", ".join(["(?, 0, 0.0)"] * 1000)
+    rows = ", ".join(["(?, '', 0, 0.0, NULL, 0.0)"] * 1000)
     with closing(sqlite3.connect(prepared / "spool.sqlite3")) as connection:
         connection.execute(
-            "INSERT INTO positions VALUES " + rows, [f"{n:0200}" for n in range(1000)]
+            "INSERT INTO instances VALUES " + rows, [f"{n:0200}" for n in range(1000)]
         )
         connection.commit()
         (page,) = connection.execute(
-            "SELECT rootpage FROM sqlite_schema WHERE name = 'positions'"
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'instances'"
         ).fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
     with open(prepared / "spool.sqlite3", "r+b") as file:
@@ -121,7 +121,7 @@ async def test_more_consumers_than_a_moment(prepared, monkeypatch):
     """Work has a bound, and the error says what to do."""
     monkeypatch.setattr("rsocket_trio.private_files._INSTRUCTIONS", 10_000)
     rows = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"
-    changed(prepared, f"INSERT INTO positions {rows} SELECT i, 0, 0 FROM n")
+    changed(prepared, f"INSERT INTO instances {rows} SELECT i, '', 0, 0, NULL, 0 FROM n")
     with pytest.raises(SpoolFailed, match="have no end; use another directory, or an older copy"):
         describe_spool(prepared)
 
@@ -169,7 +169,8 @@ async def test_values_of_other_types(prepared):
     columns = {
         "spool": ("id", "spool_id", "created_at", "oldest"),
         "batches": ("count", "number", "before", "cost", "stored_at", "encoding", "facts", "data"),
-        "positions": ("offset",),
+        "instances": ("name", "offset", "seen_at", "lease", "absent"),
+        "epochs": ("first", "epoch"),
     }
     for table, names in columns.items():
         for name in names:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
+from contextlib import closing
+from copy import deepcopy
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
@@ -15,23 +19,28 @@ from rsocket_trio.spool import (
     OffsetNotStored,
     OffsetTrimmed,
     SpoolConfig,
+    SpoolRestored,
     open_spool,
 )
 from tests.spool.conftest import MEMORY
 from tests.spool.helpers import collect, offline, sized
 
 MAX_SIZE = 2000
-CONSUMERS = st.sampled_from(["one", "two", "three"])
+CONSUMERS = st.sampled_from(["one", "two"])
+INSTANCES = st.sampled_from(["", "a", "b"])
 PLACES = st.floats(0, 1.1)
 STEPS = st.one_of(
     st.tuples(st.just("append"), st.integers(100, 700), st.integers(1, 5)),
     st.tuples(st.just("append"), st.integers(100, 700), st.integers(1, 5)),
     st.tuples(st.just("append_many"), st.lists(st.integers(100, 200), min_size=2, max_size=6)),
     st.tuples(st.just("read"), PLACES, PLACES),
-    st.tuples(st.just("commit"), CONSUMERS, PLACES),
-    st.tuples(st.just("commit"), CONSUMERS, PLACES),
-    st.tuples(st.just("forget"), CONSUMERS),
+    st.tuples(st.just("commit"), CONSUMERS, INSTANCES, PLACES),
+    st.tuples(st.just("commit"), CONSUMERS, INSTANCES, PLACES),
+    st.tuples(st.just("forget"), CONSUMERS, st.none() | INSTANCES),
     st.tuples(st.just("reopen")),
+    st.tuples(st.just("copy")),
+    st.tuples(st.just("restore")),
+    st.tuples(st.just("remember"), PLACES),
 )
 
 
@@ -41,8 +50,16 @@ class Model:
     def __init__(self):
         self.batches = []  # (first, count, byte, size)
         self.oldest = 0
-        self.positions = {}
+        self.needs = {}
         self.appended = 0
+        self.history = ()  # a number for each event that was ever stored
+
+    @property
+    def positions(self):
+        found = {}
+        for (consumer, _), offset in self.needs.items():
+            found[consumer] = min(offset, found.get(consumer, offset))
+        return found
 
     @property
     def head(self):
@@ -52,14 +69,15 @@ class Model:
     def size(self):
         return sum(size for _, _, _, size in self.batches)
 
-    def append(self, size, count):
+    def append(self, size, count, byte=None):
         self.appended += 1
-        byte = bytes([self.appended % 256])
+        byte = byte or bytes([self.appended % 256])
         self.batches.append((self.head, count, byte, size))
+        self.history += (self.appended,) * count
         return byte
 
     def trim(self):
-        floor = min(self.positions.values(), default=0)
+        floor = min(self.needs.values(), default=0)
         while self.batches and self.batches[0][0] + self.batches[0][1] <= floor:
             self.oldest = self.batches[0][0] + self.batches[0][1]
             del self.batches[0]
@@ -74,6 +92,8 @@ class Run:
     def __init__(self, directory, limits):
         self.directory = directory
         self.model = Model()
+        self.copied = None  # the model, and the database
+        self.remembered = []  # what readers know: an epoch, an offset, the history
         self.open = partial(open_spool, directory, max_size=MAX_SIZE, config=limits)
 
     async def run(self, steps):
@@ -83,18 +103,53 @@ class Run:
                 self.check()
                 while steps:
                     name, *values = steps.pop(0)
-                    if name == "reopen":
+                    if name in ("reopen", "restore"):
                         break
                     await getattr(self, name)(*values)
                     self.check()
                 await self.read(self.model.oldest / max(self.model.head, 1), 1)
+            if name == "restore" and self.copied is not None:
+                appended = self.model.appended
+                self.model, database = deepcopy(self.copied)
+                self.model.appended = appended
+                for path in Path(self.directory).iterdir():
+                    path.unlink()
+                (Path(self.directory) / "spool.sqlite3").write_bytes(database)
+
+    async def copy(self):
+        with (
+            closing(sqlite3.connect(f"{self.directory}/spool.sqlite3")) as source,
+            closing(sqlite3.connect(":memory:")) as copy,
+        ):
+            source.backup(copy)
+            self.copied = deepcopy(self.model), in_rollback_mode(copy.serialize())
+
+    async def remember(self, place):
+        self.remembered.append(
+            (self.spool.epoch, min(self.model.offset(place), self.model.head), self.model.history)
+        )
+
+    def check_memories(self):
+        """Nobody goes on in another history, and nobody is sent away from the one they know."""
+        here = self.model.history
+        for epoch, offset, history in self.remembered:
+            same = here[: len(history)] == history
+            try:
+                self.spool.check_epoch(epoch, offset)
+            except SpoolRestored:
+                assert not same or offset < self.model.oldest
+            else:
+                assert epoch is None or here[:offset] == history[:offset]
 
     def check(self):
+        self.check_memories()
+        assert len(self.spool._flusher.epochs.chain) <= len(self.model.batches) + 1
         model, statistics = self.model, self.spool.statistics()
         assert (statistics.oldest, statistics.head) == (model.oldest, model.head)
         assert (statistics.size, statistics.batches) == (model.size, len(model.batches))
         assert statistics.free == MAX_SIZE - model.size
         assert statistics.positions == model.positions
+        assert {each.key: each.offset for each in self.spool.instances()} == model.needs
         assert statistics.waiting == 0
         assert self.spool.full is (model.size == MAX_SIZE)
 
@@ -123,8 +178,8 @@ class Run:
             for size in sizes:
                 nursery.start_soon(one, size)
         assert [first for first, _ in sorted(got)] == list(range(start, start + len(sizes)))
-        for first, size in sorted(got):
-            self.model.batches.append((first, 1, b"x", size))
+        for _, size in sorted(got):
+            self.model.append(size, 1, b"x")
 
     async def read(self, low, high):
         model = self.model
@@ -148,22 +203,29 @@ class Run:
         ]
         assert sum(batch.wanted for batch in batches) == stop - start
 
-    async def commit(self, consumer, place):
+    async def commit(self, consumer, instance, place):
         offset = self.model.offset(place)
         try:
-            await self.spool.commit(consumer, offset)
+            await self.spool.commit(consumer, offset, instance=instance)
         except OffsetTrimmed:
             assert offset < self.model.oldest
         except OffsetNotStored:
             assert offset > self.model.head
         else:
-            self.model.positions[consumer] = offset
+            self.model.needs[consumer, instance] = offset
             self.model.trim()
 
-    async def forget(self, consumer):
-        await self.spool.forget(consumer)
-        self.model.positions.pop(consumer, None)
+    async def forget(self, consumer, instance):
+        await self.spool.forget(consumer, instance=instance)
+        for key in list(self.model.needs):
+            if key[0] == consumer and instance in (None, key[1]):
+                del self.model.needs[key]
         self.model.trim()
+
+
+def in_rollback_mode(database):
+    """A copy in memory has no write-ahead log; its header says which journal it has."""
+    return database[:18] + b"\2\2" + database[20:]
 
 
 @settings(max_examples=60)

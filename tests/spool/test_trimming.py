@@ -73,9 +73,9 @@ async def test_a_position_may_go_back(directory):
         with pytest.raises(TypeError):
             await spool.commit("moves", "7")
         for name in ("", "x" * 201, 7):
-            with pytest.raises(ValueError, match="a name of 1 to 200 characters"):
+            with pytest.raises(ValueError, match="must have 1 to 200 characters"):
                 await spool.commit(name, 2)
-            with pytest.raises(ValueError, match="a name of 1 to 200 characters"):
+            with pytest.raises(ValueError, match="must have 1 to 200 characters"):
                 await spool.forget(name)
         with pytest.raises(UnicodeEncodeError):
             await spool.commit("\udcff", 2)
