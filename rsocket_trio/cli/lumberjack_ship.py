@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     context = client_context(args, "lumberjacks://", encrypted=encrypted)
     config = _config(args)
     reading = _reading(args)
-    sources = [Source.of(each) for each in args.files]
+    sources = [Source.of(each, follow_links=args.follow_links) for each in args.files]
     registry_file = None if args.no_registry else _registry_file(args.registry)
     try:
         registry = Registry(registry_file)

@@ -43,7 +43,8 @@ def add_ship(group: Commands) -> None:
         metavar="FILE",
         nargs="+",
         help="a log file; or a pattern in quotes, such as '/var/log/*.log': with --follow, files"
-        " that match it later are shipped too. Patterns leave out compressed files (.gz, ...)",
+        " that match it later are shipped too. Patterns leave out compressed files (.gz, ...)"
+        " and links",
     )
     parser.last_positional = "files"
     parser.add_argument(
@@ -84,6 +85,12 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         "--no-registry",
         action="store_true",
         help="ship each file from its beginning, and remember nothing",
+    )
+    group.add_argument(
+        "--follow-links",
+        action="store_true",
+        help="patterns follow symbolic links to files and directories (default: only a path that is"
+        " named, and the directories before the first wildcard, may be links)",
     )
     group.add_argument(
         "--poll",

@@ -74,9 +74,10 @@ class ShipRun:
             in_flight=config.pipelining * hosts + _SPARE,
             max_open=max_open_files(),
         )
-        self._status = ShipStatus(self._shipment.counts, registry_file, args)
+        self._status = ShipStatus(self._shipment, registry_file, args)
         self._signal: int | None = None
         self._failure: Exception | None = None
+        self._missing: Failure | None = None
         self._everything = trio.CancelScope()
 
     async def run(self) -> int:
@@ -106,7 +107,10 @@ class ShipRun:
                 nursery.cancel_scope.cancel(reason="the run is over")
         if self._failure is not None:
             raise self._failure
-        await self._status.finish(done=done)
+        if self._missing is None or self._shipment.counts.opened:
+            await self._status.finish(done=done)
+        if self._missing is not None:
+            raise self._missing
         stopped = self._signal is not None and not (done and self._args.follow)
         return DONE if not stopped else 128 + (self._signal or 0)
 
@@ -117,8 +121,9 @@ class ShipRun:
             ) as self._shipper:
                 self._status.shipper = self._shipper
                 return await self._shipment.run()
-        except FilesMissing as error:
-            raise Failure(str(error), USAGE) from error
+        except FilesMissing as error:  # raised by `run`, behind the status
+            self._missing = Failure(str(error), USAGE)
+            return True
         except LocalProtocolError as error:
             raise Failure(str(error), USAGE) from error
         except OSError as error:

@@ -15,7 +15,7 @@ from .stdio import Writer
 if TYPE_CHECKING:
     import argparse
 
-    from rsocket_trio.logfiles import Counts
+    from rsocket_trio.logfiles import Shipment
     from rsocket_trio.lumberjack import Shipper
 
 __all__ = ["ShipStatus"]
@@ -30,7 +30,7 @@ class ShipStatus:
     """Shows what a run does.
 
     Args:
-        counts: What was read and acknowledged.
+        shipment: What was read and acknowledged, and what cannot be read.
         registry_file: Where the registry is; ``None``: there is none.
         args: The parsed arguments.
 
@@ -40,11 +40,12 @@ class ShipStatus:
     """
 
     def __init__(
-        self, counts: Counts, registry_file: Path | None, args: argparse.Namespace
+        self, shipment: Shipment, registry_file: Path | None, args: argparse.Namespace
     ) -> None:
         self.state = "shipping"
         self.shipper: Shipper | None = None
-        self._counts = counts
+        self._shipment = shipment
+        self._counts = shipment.counts
         self._registry_file = registry_file
         self._args = args
         self._began = 0.0
@@ -82,7 +83,7 @@ class ShipStatus:
         self.state = "done" if done else "stopped"
         if self._args.status_json:
             self._seen = (self._began, 0)
-            await Writer().write(json_line(self._fields()))
+            await Writer().write(json_line({**self._fields(), "not_open": self._not_open()}))
         elif not self._args.quiet:
             await Writer().write(f"{self._summary()}\n".encode("utf-8", "backslashreplace"))
         else:
@@ -103,6 +104,7 @@ class ShipStatus:
             "seconds": round(trio.current_time() - self._began, 3),
             "files": counts.files,
             "files_opened": counts.opened,
+            "files_not_open": len(self._shipment.problems),
             "truncations": counts.truncations,
             "lines_read": counts.read_lines,
             "lines_acknowledged": counts.acknowledged_lines,
@@ -117,7 +119,14 @@ class ShipStatus:
 
     def _summary(self) -> str:
         skipped = self._counts.skipped_bytes
-        return self._shipped() + (f"; {skipped:,} NUL bytes skipped" if skipped else "")
+        text = self._shipped() + (f"; {skipped:,} NUL bytes skipped" if skipped else "")
+        if not self._args.follow:  # An error follows, which names them.
+            return text
+        waiting = [f"\n  {each['path']}: {each['reason']}" for each in self._not_open()]
+        return text + "".join(["; not open yet:", *waiting] if waiting else [])
+
+    def _not_open(self) -> list[dict[str, str]]:
+        return [{"path": each.path, "reason": each.reason} for each in self._shipment.problems]
 
     def _shipped(self) -> str:
         counts = self._counts

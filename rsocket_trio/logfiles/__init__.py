@@ -16,6 +16,8 @@ The modules, in reading order:
 - ``multiline``: joins lines that belong together
 - ``event_text``: the JSON text of an event
 - ``discovery``: finds the files that paths and patterns name
+- ``patterns``: the files that a pattern matches
+- ``wanted``: the files that should be read and are not open yet
 - ``open_files``: how many files may be open
 - ``identity``: which file is which
 - ``progress``: the acknowledged offset of a file

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Final
 
 import attrs
 
 from .identity import FileKey, head_of
+from .patterns import expand
 from .registry import Position
 
-__all__ = ["Found", "Problem", "Source", "find_moved", "path_now", "scan"]
+__all__ = ["Found", "Look", "Problem", "Source", "find_moved", "path_now", "scan"]
 
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 """A pattern does not name these: logrotate compresses old files, and their names often match."""
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 @attrs.frozen
@@ -28,16 +30,24 @@ class Source:
     Attributes:
         text: The path or pattern.
         is_pattern: Whether it is a pattern. A path that exists is never one.
+        follow_links: Whether files are found through links. A path that is named may be a link.
     """
 
     text: str
     is_pattern: bool
+    follow_links: bool
 
     @classmethod
-    def of(cls, argument: str) -> Source:
-        """Return the source that an argument names, now."""
+    def of(cls, argument: str, *, follow_links: bool = False) -> Source:
+        """Return the source that an argument names, now.
+
+        Args:
+            argument: A path or a pattern.
+            follow_links: Whether a pattern follows links.
+        """
         text = os.path.abspath(argument)
-        return cls(text, glob.has_magic(argument) and not os.path.lexists(text))
+        is_pattern = glob.has_magic(argument) and not os.path.lexists(text)
+        return cls(text, is_pattern, follow_links or not is_pattern)
 
     def names(self, path: str) -> bool:
         """Return whether a file at a path would be found by this source."""
@@ -72,6 +82,11 @@ class Problem:
     path: str
     reason: str
 
+    @classmethod
+    def of(cls, path: str, error: OSError) -> Problem:
+        """Return the problem that an exception is about."""
+        return cls(path, error.strerror or str(error))
+
 
 def _matches(parts: list[str], patterns: list[str]) -> bool:
     """Return whether the parts of a path match those of a pattern; ``**`` is any number of them."""
@@ -82,47 +97,71 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
     return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
 
 
-def scan(sources: Iterable[Source]) -> tuple[list[Found], list[Problem]]:
-    """Find the files of all sources. A file with several names is found once.
+@attrs.define
+class Look:
+    """What one look at the sources has found.
+
+    Attributes:
+        found: The files. A file with several names is found once.
+        problems: What cannot be looked at.
+        links: Links to further files and directories, which patterns do not follow.
+        is_complete: Whether no file was passed over because the process has no descriptors.
+    """
+
+    found: list[Found] = attrs.field(factory=list)
+    problems: list[Problem] = attrs.field(factory=list)
+    links: list[str] = attrs.field(factory=list)
+    is_complete: bool = True
+
+
+def scan(sources: Iterable[Source]) -> Look:
+    """Find the files of all sources.
 
     The files of a pattern are sorted by the time of their last change, the oldest first: rotated
     files come before the current one.
     """
+    look = Look()
     found: dict[FileKey, Found] = {}
-    problems: list[Problem] = []
+    links: list[tuple[str, FileKey]] = []
     for source in sources:
-        here: list[Found] = []
-        paths = _expand(source.text) if source.is_pattern else [source.text]
-        for path in paths:
-            each = _look(path, source)
-            if isinstance(each, Found):
-                here.append(each)
-            elif each is not None:
-                problems.append(each)
-        if source.is_pattern and not here:
-            problems.append(Problem(source.text, "no file matches this pattern"))
-        here.sort(key=lambda file: (file.modified, file.path))
+        if source.is_pattern:
+            matches = expand(source.text, follow_links=source.follow_links)
+            here = [
+                _found(path, source, facts)
+                for path, facts in matches.files
+                if not path.endswith(_COMPRESSED)
+            ]
+            here.sort(key=lambda file: (file.modified, file.path))
+            if not here:
+                look.problems.append(Problem(source.text, "no file matches this pattern"))
+            for path, error in matches.failures:
+                look.problems.append(Problem.of(path, error))
+                look.is_complete = look.is_complete and error.errno not in _SHORTAGES
+            links += [each for each in matches.links if not each[0].endswith(_COMPRESSED)]
+        else:
+            named = _look(source.text, source)
+            here = [named] if isinstance(named, Found) else []
+            if isinstance(named, Problem):
+                look.problems.append(named)
         for file in here:
             found.setdefault(file.key, file)
-    return list(found.values()), problems
+    look.found = list(found.values())
+    look.links = [path for path, key in links if key not in found]
+    return look
 
 
-def _expand(pattern: str) -> list[str]:
-    return [path for path in glob.iglob(pattern, recursive=True) if not path.endswith(_COMPRESSED)]
-
-
-def _look(path: str, source: Source) -> Found | Problem | None:
+def _look(path: str, source: Source) -> Found | Problem:
     try:
-        facts = os.stat(path)
+        facts = os.stat(path, follow_symlinks=source.follow_links)
     except OSError as error:
-        # A file of a pattern may disappear at any moment.
-        gone = source.is_pattern and isinstance(error, FileNotFoundError)
-        return None if gone else Problem(path, error.strerror or str(error))
+        return Problem.of(path, error)
     if not stat.S_ISREG(facts.st_mode):
-        if source.is_pattern:
-            return None
         kind = "a directory" if stat.S_ISDIR(facts.st_mode) else "not a regular file"
         return Problem(path, f"it is {kind}; give files, or a pattern in quotes")
+    return _found(path, source, facts)
+
+
+def _found(path: str, source: Source, facts: os.stat_result) -> Found:
     return Found(
         path=path,
         source=source,
@@ -136,7 +175,11 @@ def find_moved(positions: Iterable[Position]) -> list[tuple[Position, Found]]:
     """Find files that were renamed in their directories while no process read them.
 
     Returns:
-        Each position whose file is found, with the file as it is now.
+        Each position whose file is found, with the file as it is now. One that cannot be opened
+        now has the same device and inode, and may have another content.
+
+    Raises:
+        OSError: The process has no descriptors.
     """
     directories: dict[str, dict[int, list[str]]] = {}
     moved: list[tuple[Position, Found]] = []
@@ -147,7 +190,7 @@ def find_moved(positions: Iterable[Position]) -> list[tuple[Position, Found]]:
                 directories[directory] = _paths_by_inode(directory)
             paths += directories[directory].get(position.key.inode, ())
         for path in paths:
-            found = _look(path, Source(position.source, is_pattern=True))
+            found = _look(path, Source(position.source, is_pattern=True, follow_links=False))
             if isinstance(found, Found) and _is_same(found, position):
                 moved.append((position, found))
                 break
@@ -158,18 +201,24 @@ def path_now(found: Found) -> str | None:
     """Return where a file is that was found a moment ago; ``None``: it is not in its directory.
 
     It may have been renamed meanwhile, and another file may have its path.
+
+    Raises:
+        OSError: The process has no descriptors.
     """
-    paths = [found.path]
+    if _is_at(found, found.path):
+        return found.path
     for directory in _directories_of(found.path, os.path.realpath(found.path)):
-        paths += _paths_by_inode(directory).get(found.key.inode, ())
-    for path in paths:
-        try:
-            same = FileKey.of(os.stat(path)) == found.key
-        except OSError:
-            continue
-        if same:
-            return path
+        for path in _paths_by_inode(directory).get(found.key.inode, ()):
+            if _is_at(found, path):
+                return path
     return None
+
+
+def _is_at(found: Found, path: str) -> bool:
+    try:
+        return FileKey.of(os.stat(path, follow_symlinks=found.source.follow_links)) == found.key
+    except OSError:
+        return False
 
 
 def _directories_of(path: str, real: str) -> list[str]:
@@ -183,9 +232,13 @@ def _directories_of(path: str, real: str) -> list[str]:
 
 def _paths_by_inode(directory: str) -> dict[int, list[str]]:
     paths: dict[int, list[str]] = {}
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            paths.setdefault(entry.inode(), []).append(entry.path)
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                paths.setdefault(entry.inode(), []).append(entry.path)
+    except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise
     return paths
 
 
@@ -195,13 +248,15 @@ def _is_same(found: Found, position: Position) -> bool:
     if not position.fingerprint.size and not _is_rotated_name(found.path, position.path):
         return False
     try:
-        descriptor = os.open(found.path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(found.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         try:
             return position.fingerprint.matches(head_of(descriptor))
         finally:
             os.close(descriptor)
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError:
+        return True
 
 
 def _is_rotated_name(path: str, before: str) -> bool:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Final
 
 import trio
 
-from ..log_policy import logger
 from .identity import Fingerprint
 from .progress import Progress
 from .recorder import Recorder
@@ -17,9 +15,6 @@ from .sender import Sender
 from .tail import Batch, Tail
 
 __all__ = ["FileTask"]
-
-_RETRY: Final = 1.0
-"""Seconds until a file that cannot be read is opened again."""
 
 
 class FileTask:
@@ -35,6 +30,7 @@ class FileTask:
     Attributes:
         key: The identity of the file.
         path: The path by which the file became known.
+        has_reached_end: Whether it was read to its end once, without a failure.
     """
 
     def __init__(
@@ -42,6 +38,7 @@ class FileTask:
     ) -> None:
         self.key = tail.key
         self.path = path
+        self.has_reached_end = False
         self._tail = tail
         self._path_now = path
         self._source = source
@@ -110,6 +107,9 @@ class FileTask:
             close_after: How long it is read on after it is gone and its last byte has come.
             patience: How long an entry of several lines waits for its next line.
 
+        Raises:
+            OSError: It cannot be read.
+
         Checkpoint: always.
         If cancelled: what was read is sent.
         """
@@ -123,6 +123,7 @@ class FileTask:
                 reached, self._ends = self._ends, []
                 try:
                     await self._read_to_end()
+                    self.has_reached_end = True
                 finally:
                     for end in reached:
                         end.set()
@@ -137,9 +138,6 @@ class FileTask:
                 with trio.CancelScope(deadline=until):
                     await self._woken.wait()
                 self._woken = trio.Event()
-        except OSError as error:
-            logger.warning("%s cannot be read: %s; it is tried again", self._path_now, error)
-            await trio.sleep(_RETRY)
         finally:
             self._over = True
             for end in self._ends:

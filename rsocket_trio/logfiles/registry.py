@@ -148,6 +148,10 @@ class Registry:
             return None
         return position
 
+    def has(self, key: FileKey) -> bool:
+        """Return whether there is a position with this key, whatever the content of the file is."""
+        return key in self._positions
+
     def put(self, position: Position) -> None:
         """Set the position of a file."""
         self._positions[position.key] = position

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+import errno
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import inf
 from time import time as now
 from typing import Final
@@ -13,21 +14,26 @@ import trio
 
 from ..log_policy import logger
 from .counts import Counts
-from .discovery import Found, Problem, Source, find_moved, path_now, scan
+from .discovery import Found, Look, Problem, Source, find_moved, path_now, scan
 from .file_task import FileTask
-from .identity import FileKey
+from .identity import FileKey, Fingerprint
 from .recorder import Recorder
-from .registry import KEPT, Position, Registry
+from .registry import KEPT, Position, Registry, new_id
 from .sender import Sender
 from .tail import Reading, Tail
+from .wanted import Wanted, WantedFile
 
 __all__ = ["FilesMissing", "Following", "Shipment"]
 
 
 _TIDY: Final = 3600.0
-"""Seconds between two looks for positions whose files do not exist any more."""
+"""Seconds between two looks for files that were renamed, or do not exist any more."""
 _ATTEMPTS: Final = 5
 """How many times a file is opened that is renamed at the same moment, before the next look."""
+_RETRY: Final = 1.0
+"""Seconds until a file that cannot be read on is opened again."""
+_NAMED: Final = 20
+"""How many files one error names. All of them are in the log."""
 
 
 class FilesMissing(Exception):
@@ -37,9 +43,11 @@ class FilesMissing(Exception):
         problems: All of them, with their reasons.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("; ".join(f"cannot read {each.path}: {each.reason}" for each in problems))
-        self.problems = problems
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        named = [f"cannot read {each.path}: {each.reason}" for each in self.problems[:_NAMED]]
+        more = len(self.problems) - len(named)
+        super().__init__("; ".join([*named, f"and {more} more"] if more else named))
 
 
 @attrs.frozen(kw_only=True)
@@ -94,10 +102,22 @@ class Shipment:
         self._max_open = max_open
         self._recorder = Recorder(registry)
         self._files: dict[FileKey, FileTask] = {}
-        self._reported: set[Problem] = set()
+        self._wanted = Wanted()
+        # Files that could not be read on, until they are read to their ends.
+        self._failing: dict[FileKey, Problem] = {}
+        # Links that are not followed.
+        self._links: set[str] = set()
+        self._tidied = -inf
         self._reads = trio.CancelScope()
         self._everything = trio.CancelScope()
         self._failure: Exception | None = None
+        # What is raised when everything else is acknowledged.
+        self._late: Exception | None = None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What should be read, and cannot be read now."""
+        return list(self._wanted.problems.values())
 
     def stop(self, grace: float) -> None:
         """Stop reading. What was read has ``grace`` seconds to be acknowledged."""
@@ -111,9 +131,10 @@ class Shipment:
             Whether everything that was read is acknowledged.
 
         Raises:
-            FilesMissing: Not all files can be read. It is raised before anything is sent, if the
-                files are not followed.
-            OSError: A file, or the registry, failed.
+            FilesMissing: Not all files can be read, and they are not followed. The others are sent
+                before it is raised.
+            OSError: The registry failed; or a file did, if it is not followed, and the others are
+                sent.
             Exception: What ``send`` raised.
 
         Checkpoint: always.
@@ -134,6 +155,8 @@ class Shipment:
             await self._recorder.finish()
         if self._failure is not None:
             raise self._failure
+        if self._late is not None and not self.counts.waiting:
+            raise self._late
         return not self.counts.waiting
 
     def _sender(self, nursery: trio.Nursery) -> Sender:
@@ -160,26 +183,31 @@ class Shipment:
             except Exception as error:  # raised by `run`: the nursery would wrap it in a group
                 self._fail(error)
 
-    def _look(self) -> tuple[list[Found], list[Problem]]:
+    def _look(self) -> Look:
         """Find the files of the sources, without those of the registry. This blocks."""
-        found, problems = scan(self._sources)
-        own = [each for each in found if self._registry.owns(each.path)]
-        problems += [
+        look = scan(self._sources)
+        own = [each for each in look.found if self._registry.owns(each.path)]
+        look.problems += [
             Problem(each.path, "it is the registry") for each in own if not each.source.is_pattern
         ]
-        return [each for each in found if each not in own], problems
+        look.found = [each for each in look.found if each not in own]
+        return look
 
     def _find_moved(self, found: Sequence[Found]) -> list[tuple[str, Found]]:
         """Find the files of our sources that were renamed meanwhile and not read to their ends.
 
         Each comes with the name that it had. Positions of files that have not been there for long
         are forgotten. This blocks.
+
+        Raises:
+            OSError: The process has no descriptors.
         """
         there = {each.key for each in found}
         absent = [each for each in self._registry.positions() if each.key not in there]
         moved = find_moved(absent)
         there.update(position.key for position, _ in moved)
         there.update(list(self._files))
+        there.update(self._wanted.keys())
         for position in absent:
             if position.key not in there and position.updated < now() - KEPT:
                 self._registry.forget(position.key)
@@ -202,74 +230,85 @@ class Shipment:
         # Its writer may still have it open.
         return now() - moved.modified / 1e9 < self._following.close_after
 
-    def _unknown(self, found: Sequence[Found]) -> tuple[list[Position], list[Problem]]:
+    def _unknown(
+        self, wanted: Sequence[WantedFile]
+    ) -> tuple[list[Position], dict[FileKey | str, Problem]]:
         """Return the files that the registry does not have, and those that cannot be opened.
 
-        This blocks.
+        Of those there is only the identity: it is enough to find them again. This blocks.
         """
         positions: list[Position] = []
-        problems: list[Problem] = []
-        for each in found:
+        problems: dict[FileKey | str, Problem] = {}
+        for each in wanted:
+            found = each.found
+            real, content, first = os.path.realpath(found.path), new_id(), 0
+            fingerprint = Fingerprint.of(b"")
             try:
-                tail = Tail(each.path, each.path, self._reading, self._registry.known)
-            except FileNotFoundError:  # It was renamed a moment ago: `_open` looks for it.
-                continue
+                tail = self._open_tail(each)
             except OSError as error:
-                problems.append(Problem(each.path, error.strerror or str(error)))
-                continue
-            tail.close()
-            if tail.known is None:
+                problems[found.key] = Problem.of(found.path, error)
+                is_new = not isinstance(error, FileNotFoundError)
+                is_new = is_new and not self._registry.has(found.key)
+            else:
+                tail.close()
+                real, content, first = tail.real, tail.id, tail.first
+                fingerprint = tail.fingerprint
+                is_new = tail.known is None or tail.known.fingerprint != fingerprint
+            if is_new:
                 positions.append(
                     Position(
-                        path=each.path,
-                        real=tail.real,
-                        source=each.source.text,
-                        key=tail.key,
-                        id=tail.id,
-                        fingerprint=tail.fingerprint,
-                        offset=0,
+                        path=found.path,
+                        real=real,
+                        source=found.source.text,
+                        key=found.key,
+                        id=content,
+                        fingerprint=fingerprint,
+                        offset=first,
                     )
                 )
         return positions, problems
 
-    async def _open(self, found: Found, name: str, sender: Sender) -> FileTask | None:
-        """Open a file, unless it is open already, or has disappeared since it was found.
+    async def _open(self, wanted: WantedFile, sender: Sender) -> FileTask:
+        """Open a file.
 
         Raises:
-            OSError: It cannot be opened.
+            FileNotFoundError: It is gone.
+            OSError: It cannot be opened now.
         """
-        tail = await trio.to_thread.run_sync(self._open_tail, found, name)
-        if tail is None:
-            return None
-        if tail.key in self._files:
-            tail.close()
-            return None
-        file = FileTask(tail, name, found.source.text, sender=sender, recorder=self._recorder)
+        tail = await trio.to_thread.run_sync(self._open_tail, wanted)
+        source = wanted.found.source.text
+        file = FileTask(tail, wanted.name, source, sender=sender, recorder=self._recorder)
         self._files[tail.key] = file
         self.counts.opened += 1
         self.counts.files += 1
         return file
 
-    def _open_tail(self, found: Found, name: str) -> Tail | None:
+    def _open_tail(self, wanted: WantedFile) -> Tail:
         """Open exactly the file that was found, also if it was renamed since then. This blocks."""
-        path: str | None = found.path
+        found = wanted.found
         for _ in range(_ATTEMPTS):
-            assert path is not None
-            gone: FileNotFoundError | None = None
-            try:
-                tail = Tail(path, name, self._reading, self._registry.known)
-            except FileNotFoundError as error:
-                gone = error
-            else:
-                if tail.key == found.key:
-                    return tail
-                tail.close()
             path = path_now(found)
-            if path is None and gone is not None:
-                raise gone
             if path is None:
-                return None
-        return None
+                break
+            try:
+                tail = Tail(
+                    path,
+                    wanted.name,
+                    self._reading,
+                    self._registry.known,
+                    follow_links=found.source.follow_links,
+                )
+            except FileNotFoundError:
+                continue
+            is_other = wanted.is_moved and tail.known is None
+            if tail.key == found.key and not is_other:
+                return tail
+            tail.close()
+            if is_other:
+                break
+        else:
+            raise OSError(errno.EBUSY, "it is renamed again and again", found.path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), found.path)
 
     async def _settle(self, file: FileTask) -> None:
         """Close a file when everything is acknowledged."""
@@ -281,75 +320,128 @@ class Shipment:
         """Read each file once, one after the other. The last batches of several may be on the way.
 
         Raises:
-            FilesMissing: See `run`.
-            OSError: A file cannot be read.
+            FilesMissing: Nothing can be read.
         """
-        found, problems = await trio.to_thread.run_sync(self._look)
-        new, unreadable = await trio.to_thread.run_sync(self._unknown, found)
-        if problems or unreadable:
-            raise FilesMissing([*problems, *unreadable])
+        look = await trio.to_thread.run_sync(self._look)
+        problems = await self._want(look)
+        wanted = self._wanted.files()
+        new, unreadable = await trio.to_thread.run_sync(self._unknown, wanted)
+        problems |= unreadable
+        readable = [each for each in wanted if each.found.key not in problems]
+        if problems and not readable:
+            raise FilesMissing(problems.values())
+        self._tell_links(look)
+        self._wanted.report(problems)
         for position in new:  # All with one write: each file has its turn much later.
             self._recorder.put(position)
         await self._recorder.written()
-        moved = await trio.to_thread.run_sync(self._find_moved, found)
-        for name, each in (*moved, *((each.path, each) for each in found)):
-            file = await self._open(each, name, sender)
-            if file is not None:
-                await file.read_once()
-                sending.start_soon(self._settle, file)
+        if problems:
+            self._late = FilesMissing(problems.values())
+        for each in readable:
+            try:
+                file = await self._open(each, sender)
+                try:
+                    await file.read_once()
+                finally:
+                    sending.start_soon(self._settle, file)
+            except OSError as error:
+                problems[each.found.key] = Problem.of(each.found.path, error)
+                self._wanted.report(problems)
+                self._late = error
 
     async def _follow(self, following: Following, sender: Sender) -> None:
         """Look at the files again and again, and begin a task for each new one."""
         async with trio.open_nursery() as nursery:
-            begin = partial(self._begin, sender=sender, nursery=nursery, following=following)
-            tidy = -inf
             while True:
-                found, problems = await trio.to_thread.run_sync(self._look)
-                if trio.current_time() >= tidy + _TIDY:
-                    moved = await trio.to_thread.run_sync(self._find_moved, found)
-                    # Later, a file that is renamed is open already, or its time is over.
-                    for name, each in moved if tidy == -inf else ():
-                        await begin(each, name)
-                    tidy = trio.current_time()
-                self._tell(found)
-                for each in found:
-                    if each.key not in self._files:
-                        problem = await begin(each, each.path)
-                        problems += [] if problem is None else [problem]
-                self._report(problems)
+                look = await trio.to_thread.run_sync(self._look)
+                problems = await self._want(look)
+                self._tell(look)
+                self._tell_links(look)
+                problems |= await self._begin_wanted(following, sender, nursery)
+                problems |= self._still_failing(look)
+                self._wanted.report(problems)
                 self.counts.looks += 1
                 await trio.sleep(following.poll)
 
-    def _tell(self, found: list[Found]) -> None:
+    async def _want(self, look: Look) -> dict[FileKey | str, Problem]:
+        """Take what a look has found, and from time to time the files that were renamed.
+
+        Returns:
+            What could not be looked at.
+        """
+        problems: dict[FileKey | str, Problem] = {each.path: each for each in look.problems}
+        if trio.current_time() >= self._tidied + _TIDY:
+            try:
+                moved = await trio.to_thread.run_sync(self._find_moved, look.found)
+            except OSError as error:
+                problems[str(error.filename)] = Problem.of(str(error.filename), error)
+            else:
+                self._tidied = trio.current_time()
+                for name, each in moved:
+                    if each.key not in self._files:
+                        self._wanted.add(each, name, is_moved=True)
+        for each in look.found:
+            if each.key not in self._files:
+                self._wanted.add(each, each.path)
+        return problems
+
+    def _tell(self, look: Look) -> None:
         """Tell each open file what was found at its place."""
-        there = {each.key: each for each in found}
+        there = {each.key: each for each in look.found}
         for key, file in self._files.items():
             if key in there:
                 file.seen(there[key].path, there[key].size, there[key].modified)
-            else:
+            elif look.is_complete:
                 file.missed()
 
-    async def _begin(
-        self,
-        found: Found,
-        name: str,
-        *,
-        sender: Sender,
-        nursery: trio.Nursery,
-        following: Following,
-    ) -> Problem | None:
-        """Begin to follow a file."""
-        if len(self._files) >= self._max_open:
-            return Problem(found.path, f"{len(self._files)} files are open; raise ulimit -n")
-        older = [file for file in self._files.values() if file.path == name]
-        try:
-            file = await self._open(found, name, sender)
-        except OSError as error:
-            return Problem(found.path, error.strerror or str(error))
-        if file is not None:
-            before = [each.end() for each in older]
-            nursery.start_soon(self._follow_one, file, before, following)
-        return None
+    def _tell_links(self, look: Look) -> None:
+        """Log the links that a pattern does not follow, once."""
+        for path in look.links:
+            if path not in self._links:
+                logger.warning(
+                    "%s is a link, and is not followed: name it, or use --follow-links", path
+                )
+        self._links = set(look.links)
+
+    async def _begin_wanted(
+        self, following: Following, sender: Sender, nursery: trio.Nursery
+    ) -> dict[FileKey | str, Problem]:
+        """Begin to follow the files that are not open yet; return those that cannot be opened.
+
+        They are in the registry, so they are found after a restart.
+        """
+        problems: dict[FileKey | str, Problem] = {}
+        for each in self._wanted.files():
+            key, path = each.found.key, each.found.path
+            if len(self._files) >= self._max_open:
+                break
+            older = [file for file in self._files.values() if file.path == each.name]
+            try:
+                file = await self._open(each, sender)
+            except FileNotFoundError:
+                self._wanted.remove_gone(key)
+            except OSError as error:
+                problems[key] = Problem.of(path, error)
+            else:
+                self._wanted.remove(key)
+                before = [one.end() for one in older]
+                nursery.start_soon(self._follow_one, file, before, following)
+        left = self._wanted.files()
+        new = [each for each in left if not each.is_entered]
+        if new:
+            positions, _ = await trio.to_thread.run_sync(self._unknown, new)
+            for position in positions:
+                self._recorder.put(position)
+            for each in new:
+                each.is_entered = True
+        no_room = [each for each in left if each.found.key not in problems]
+        for each in await trio.to_thread.run_sync(_without_gone, no_room) if no_room else ():
+            reason = f"{len(self._files)} files are open; raise ulimit -n"
+            problems[each.found.key] = Problem(each.found.path, reason)
+        for each in no_room:
+            if each.found.key not in problems:
+                self._wanted.remove_gone(each.found.key)
+        return problems
 
     async def _follow_one(
         self, file: FileTask, before: list[trio.Event], following: Following
@@ -357,14 +449,31 @@ class Shipment:
         rule = self._reading.multiline
         patience = inf if rule is None else rule.timeout
         try:
-            await file.follow(before, following.close_after, patience)
+            try:
+                await file.follow(before, following.close_after, patience)
+            except OSError as error:  # It is opened again.
+                self._failing[file.key] = Problem.of(file.path, error)
+                await trio.sleep(_RETRY)
             await self._settle(file)
         except Exception as error:  # raised by `run`: the nursery would wrap it in a group
             self._fail(error)
 
-    def _report(self, problems: list[Problem]) -> None:
-        """Log what cannot be read, once."""
-        for problem in problems:
-            if problem not in self._reported:
-                logger.warning("cannot read %s yet: %s", problem.path, problem.reason)
-        self._reported = set(problems)
+    def _still_failing(self, look: Look) -> dict[FileKey | str, Problem]:
+        """Return the files that could not be read on, and not to their ends since then."""
+        there = {each.key for each in look.found}
+        problems: dict[FileKey | str, Problem] = {}
+        for key, problem in list(self._failing.items()):
+            file = self._files.get(key)
+            if key not in there if file is None else file.has_reached_end:
+                del self._failing[key]
+            else:
+                problems[key] = problem
+        return problems
+
+
+def _without_gone(wanted: list[WantedFile]) -> list[WantedFile]:
+    """Return the files that are still there. This blocks."""
+    try:
+        return [each for each in wanted if path_now(each.found) is not None]
+    except OSError:  # The process has no descriptors.
+        return wanted

@@ -76,6 +76,7 @@ class Tail:
         name: The path that its events name.
         reading: How it is read.
         known: Returns what is remembered of a file with this key, these first bytes and this size.
+        follow_links: Whether the path may be a link.
 
     Raises:
         OSError: The file cannot be opened, it is refused by ``reading``, or it has bytes but no
@@ -96,12 +97,15 @@ class Tail:
         name: str,
         reading: Reading,
         known: Callable[[FileKey, bytes, int], Position | None],
+        *,
+        follow_links: bool,
     ) -> None:
         self._reading = reading
         self._path = path
         self._name = name
         # Without O_NONBLOCK, the open of a named pipe waits for a writer.
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
+        self._descriptor = os.open(path, flags)
         try:
             self.real = os.path.realpath(path)
             head = head_of(self._descriptor)

@@ -39,7 +39,7 @@ def _fail(error: Exception) -> None:
 def tail(scene: Scene) -> Tail:
     path = scene.directory / "a.log"
     path.write_bytes(b"1\n")
-    made = Tail(str(path), str(path), reading(), lambda *_facts: POSITION)
+    made = Tail(str(path), str(path), reading(), lambda *_facts: POSITION, follow_links=False)
     scene.stack.callback(made.close)
     return made
 

@@ -221,6 +221,53 @@ def test_wrong_usage(
     assert text.format(tmp_path) in done.stderr.decode()
 
 
+def test_files_that_cannot_be_read(cli: Cli, server: Server, tmp_path: Path) -> None:
+    """The others are shipped, and the status says that something is missing."""
+    (tmp_path / "a.log").write_text("1\n")
+    (tmp_path / "b.log").write_text("2\n", "utf-16")
+    files = ("missing.log", "a.log", "b.log")
+    done = cli(*SHIP, *files, "--to", server.uri, "--registry", "r", "--status-json")
+    assert done.returncode == 2
+    assert server.messages(1) == ["1"]
+    state = json.loads(done.stdout.splitlines()[-1])
+    assert (state["files_not_open"], [each["path"] for each in state["not_open"]]) == (
+        2,
+        [str(tmp_path / "missing.log"), str(tmp_path / "b.log")],
+    )
+    *_, error = done.stderr.decode().splitlines()
+    assert f"error: cannot read {tmp_path / 'missing.log'}: No such file or directory; " in error
+    assert "it seems to be UTF-16" in error
+
+
+def test_files_that_are_not_open_at_the_end(
+    start_cli: Start, server: Server, tmp_path: Path
+) -> None:
+    """They are named, with the reasons."""
+    (tmp_path / "a.log").write_text("1\n")
+    process = start_cli(*SHIP, "--follow", "a.log", "b.log", "--to", server.uri, "--registry", "r")
+    assert server.messages(1) == ["1"]
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors.count(b"b.log")) == (0, 1)
+    assert output.decode() == (
+        "shipped 1 line, 2 bytes, of 1 file; not open yet:\n"
+        f"  {tmp_path / 'b.log'}: No such file or directory\n"
+    )
+
+
+def test_links(cli: Cli, server: Server, tmp_path: Path) -> None:
+    """A pattern follows none unless it is asked for, and names them."""
+    (tmp_path / "secret").write_text("1\n")
+    (tmp_path / "a.log").symlink_to("secret")
+    (tmp_path / "b.log").write_text("2\n")
+    command = (*SHIP, "*.log", "--to", server.uri, "--registry", "r")
+    done = cli(*command)
+    assert (done.returncode, done.stderr.count(b"a.log is a link")) == (0, 1)
+    assert server.messages(1) == ["2"]
+    assert cli(*command, "--follow-links").returncode == 0
+    assert server.messages(1) == ["1"]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
 def test_no_permission(cli: Cli, nowhere: str, tmp_path: Path) -> None:
     (tmp_path / "a.log").touch(mode=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import resource
 
@@ -16,9 +17,9 @@ from tests.logfiles.shipping import Receiver, following, looked, ship_once
 
 
 def found_in(directory, *names):
-    found, problems = scan([Source.of(str(directory / name)) for name in names])
-    assert problems == []
-    return found
+    look = scan([Source.of(str(directory / name)) for name in names])
+    assert look.problems == []
+    return look.found
 
 
 def test_a_file_is_found_after_it_was_renamed(tmp_path):
@@ -68,7 +69,7 @@ async def test_a_deletion_between_the_look_and_the_opening(tmp_path, monkeypatch
         await looked(shipment, 3)
         assert shipment.counts.opened == 0
     file.write_text("1\n")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FilesMissing, match="No such file"):
         await ship_once(tmp_path, receiver, "a.log")
 
 
@@ -106,6 +107,37 @@ async def test_more_files_than_may_be_open(tmp_path, caplog):
         await receiver.until(lambda r: sorted(r.messages) == ["a", "b", "c"])
 
 
+async def test_a_file_that_is_deleted_while_too_many_are_open(tmp_path, caplog):
+    """It is waited for no more."""
+    for name in "ab":
+        (tmp_path / f"{name}.log").write_text(f"{name}\n")
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "*.log", max_open=1) as shipment:
+        await receiver.until(lambda r: r.messages and shipment.problems)
+        (waiting,) = shipment.problems
+        os.unlink(waiting.path)
+        await receiver.until(lambda _: not shipment.problems)
+    assert f"{waiting.path} is gone, and was not read: 1 files are open" in caplog.text
+    assert len(receiver.messages) == 1
+
+
+async def test_files_that_are_renamed_while_too_many_are_open(tmp_path):
+    """They are found at their new names, also after a restart."""
+    for name in "abc":
+        (tmp_path / f"{name}.log").write_text(f"{name}\n")
+    receiver = Receiver()
+    names = ["a.log", "b.log", "c.log"]
+    async with following(tmp_path, receiver, *names, max_open=1) as shipment:
+        await receiver.until(lambda r: r.messages == ["a"])
+        (tmp_path / "b.log").rename(tmp_path / "b.log.1")
+        await looked(shipment, 3)
+        (tmp_path / "a.log").unlink()
+        await receiver.until(lambda r: r.messages == ["a", "b"])
+        (tmp_path / "c.log").rename(tmp_path / "c.log.1")
+    async with following(tmp_path, receiver, *names):
+        await receiver.until(lambda r: r.messages == ["a", "b", "c"])
+
+
 def test_descriptors_are_left_for_connections():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert max_open_files() == soft - RESERVE
@@ -117,10 +149,10 @@ async def test_a_rename_before_the_opening_and_no_new_file(tmp_path, monkeypatch
     file.write_text("1\n")
     real = shipment_module.Tail
 
-    def rename_and_open(*arguments):
+    def rename_and_open(*arguments, **options):
         if file.exists():
             file.rename(tmp_path / "a.log.1")
-        return real(*arguments)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(shipment_module, "Tail", rename_and_open)
     receiver = Receiver()
@@ -173,3 +205,152 @@ async def test_a_newer_file_does_not_wait_for_a_closed_one(tmp_path):
         receiver.hold = False
         await receiver.until(lambda r: sorted(r.messages) == ["1", "2"])
         await receiver.until(lambda _: shipment.counts.files == 1)
+
+
+class Unreadable:
+    """Makes files with an inode unreadable, as without permission, also to root."""
+
+    def __init__(self, monkeypatch, number=errno.EACCES):
+        self.inodes = set()
+        self.number = number
+        self._real = os.open
+        monkeypatch.setattr(os, "open", self._open)
+
+    def add(self, path):
+        self.inodes.add(os.stat(path).st_ino)
+
+    def _open(self, path, *arguments, **options):
+        descriptor = self._real(path, *arguments, **options)
+        if os.fstat(descriptor).st_ino in self.inodes:
+            os.close(descriptor)
+            raise OSError(self.number, os.strerror(self.number), path)
+        return descriptor
+
+
+@pytest.fixture
+def unreadable(monkeypatch):
+    return Unreadable(monkeypatch)
+
+
+async def test_a_file_that_is_renamed_before_it_can_be_opened(tmp_path, unreadable, caplog):
+    """It is not forgotten, although its path names another file now."""
+    caplog.set_level(logging.INFO)
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+    unreadable.add(file)
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await looked(shipment, 3)
+        assert [each.reason for each in shipment.problems] == ["Permission denied"]
+        file.rename(tmp_path / "a.log.1")
+        file.write_text("2\n")
+        await receiver.until(lambda r: r.messages == ["2"])
+        unreadable.inodes.clear()
+        await receiver.until(lambda r: r.messages == ["2", "1"])
+        await receiver.until(lambda _: not shipment.problems)
+    assert caplog.text.count("cannot read") == 1
+    assert caplog.text.count("is waited for no more") == 1
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
+async def test_a_file_that_could_not_be_opened_and_is_renamed_between_two_runs(
+    tmp_path, unreadable, number
+):
+    """It is in the registry; the next run waits for it, too."""
+    unreadable.number = number
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+    unreadable.add(file)
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await looked(shipment, 3)
+    file.rename(tmp_path / "a.log.1")
+    file.write_text("2\n")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["2"])
+        unreadable.inodes.clear()
+        await receiver.until(lambda r: r.messages == ["2", "1"])
+
+
+async def test_an_inode_that_is_used_again_by_a_file_that_nobody_named(tmp_path, unreadable):
+    """It is not taken for the file that was renamed, when it can be opened at last."""
+    file, other = tmp_path / "a.log", tmp_path / "a.secret"
+    file.write_text("1\n")
+    receiver = Receiver()
+    await ship_once(tmp_path, receiver, "a.log")
+    file.rename(other)
+    other.write_text("confidential\n")
+    unreadable.add(other)
+    file.write_text("2\n")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+        assert [each.path for each in shipment.problems] == [str(other)]
+        unreadable.inodes.clear()
+        await receiver.until(lambda _: not shipment.problems)
+        await looked(shipment, 3)
+    assert receiver.messages == ["1", "2"]
+
+
+async def test_a_file_that_is_deleted_before_it_can_be_opened(tmp_path, unreadable, caplog):
+    """Its lines are lost, and that is said."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+    unreadable.add(file)
+    async with following(tmp_path, Receiver(), "*.log") as shipment:
+        await looked(shipment, 3)
+        file.unlink()
+        await looked(shipment, 3)
+    assert "a.log is gone, and was not read: Permission denied" in caplog.text
+
+
+async def test_another_reason(tmp_path, unreadable, caplog):
+    """It is logged, too: somebody who has mended the first one must know."""
+    (tmp_path / "a.log").write_text("1\n")
+    unreadable.add(tmp_path / "a.log")
+    async with following(tmp_path, Receiver(), "a.log") as shipment:
+        await looked(shipment, 3)
+        unreadable.number = errno.EIO
+        await looked(shipment, 3)
+    assert caplog.text.count("Permission denied") == caplog.text.count("Input/output error") == 1
+
+
+async def test_renamed_files_when_descriptors_are_short_at_the_start(tmp_path, monkeypatch):
+    """The directory is looked at again."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+    receiver = Receiver()
+    await ship_once(tmp_path, receiver, "a.log")
+    with file.open("a") as out:
+        out.write("2\n")
+    file.rename(tmp_path / "a.log.1")
+    real = os.scandir
+
+    def short(path):
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    monkeypatch.setattr(os, "scandir", short)
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await looked(shipment, 3)
+        monkeypatch.setattr(os, "scandir", real)
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+
+
+async def test_files_in_a_directory_that_cannot_be_listed_for_a_moment(tmp_path, monkeypatch):
+    """They are not taken for deleted: a line that has begun would be torn."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n2 beg")
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "*.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["1"])
+        real = os.listdir
+
+        def short(path):
+            raise OSError(errno.EMFILE, "Too many open files", path)
+
+        monkeypatch.setattr(os, "listdir", short)
+        # Longer than `close_after`.
+        await looked(shipment, 40)
+        monkeypatch.setattr(os, "listdir", real)
+        with file.open("a") as out:
+            out.write("ins\n")
+        await receiver.until(lambda r: r.messages == ["1", "2 begins"])

@@ -19,7 +19,13 @@ HOLE = 64
 @pytest.fixture
 def tail(tmp_path):
     (tmp_path / "a.log").touch()
-    tail = Tail(str(tmp_path / "a.log"), "a.log", reading(max_line=2**20), lambda *_: None)
+    tail = Tail(
+        str(tmp_path / "a.log"),
+        "a.log",
+        reading(max_line=2**20),
+        lambda *_: None,
+        follow_links=False,
+    )
     yield tail
     tail.close()
 
@@ -125,7 +131,7 @@ def test_first_bytes_are_taken_before_anything_is_read_of_them(tail, file, calls
 def test_lines_that_were_read_before_a_truncation(file):
     """They are shipped, although a batch had no room for them."""
     file.write_bytes(b"1\n2\n3\n4")
-    tail = Tail(str(file), "a.log", reading(max_events=2), lambda *_: None)
+    tail = Tail(str(file), "a.log", reading(max_events=2), lambda *_: None, follow_links=False)
     events = events_of(tail.read())
     file.write_bytes(b"x\n")
     assert [event["message"] for event in events] == ["1", "2"]
@@ -150,7 +156,7 @@ def test_a_few_nul_bytes_in_a_line(tail, file):
     assert read_all(tail) == [("a" + "\0" * (HOLE - 1) + "b", 0, [])]
 
 
-@pytest.mark.parametrize("before", range(CHUNK - HOLE - 2, CHUNK + 2))
+@pytest.mark.parametrize("before", [*range(CHUNK - HOLE - 1, CHUNK + 2, 6), CHUNK - 1, CHUNK])
 def test_a_hole_at_the_border_of_two_reads(tail, file, before):
     """It is the same hole wherever the reads are divided."""
     file.write_bytes(b"x" * before + bytes(HOLE) + b"two\n")

@@ -1,0 +1,127 @@
+"""The files that a pattern matches: `expand`. It blocks.
+
+Whoever may write into a directory of logs may put a link there, to a file that only this process
+may read. So links that a pattern finds are not followed unless it is asked for, neither to files
+nor to directories. Each directory is opened relative to the one above, so nobody can replace it by
+a link meanwhile. The directories before the first wildcard were named by the user, and may be
+links.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import Final
+
+import attrs
+
+from .identity import FileKey
+
+__all__ = ["Matches", "expand"]
+
+_GONE: Final = (FileNotFoundError, NotADirectoryError)
+"""What is there may disappear at any moment."""
+
+
+@attrs.define
+class Matches:
+    """What a pattern matches.
+
+    Attributes:
+        files: The paths of regular files, with what ``stat`` returns.
+        links: The paths of links that were not followed, and what they lead to.
+        failures: The directories and files that could not be looked at.
+    """
+
+    files: list[tuple[str, os.stat_result]] = attrs.field(factory=list)
+    links: list[tuple[str, FileKey]] = attrs.field(factory=list)
+    failures: list[tuple[str, OSError]] = attrs.field(factory=list)
+
+
+def expand(pattern: str, *, follow_links: bool) -> Matches:
+    """Find the regular files that an absolute pattern matches.
+
+    ``*``, ``?`` and ``[...]`` stand for parts of a name, but not for a dot at its beginning; ``**``
+    for any number of directories.
+    """
+    parts = pattern.split(os.sep)
+    wild = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+    base = os.sep.join(parts[:wild])
+    search = _Search(follow_links)
+    search.descend(None, base or os.sep, base, parts[wild:])
+    return search.matches
+
+
+class _Search:
+    def __init__(self, follow_links: bool) -> None:
+        self.matches = Matches()
+        self._follow = follow_links
+        # The directories that are open, from the first to this one: a link may lead back to one.
+        self._above: list[FileKey] = []
+
+    def descend(self, above: int | None, name: str, path: str, parts: Sequence[str]) -> None:
+        """Look into a directory of the open directory ``above``, or into the first one."""
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        if above is not None and not self._follow:
+            flags |= os.O_NOFOLLOW
+        try:
+            directory = os.open(name, flags, dir_fd=above)
+        except _GONE:
+            return
+        except OSError as error:
+            self.matches.failures.append((path or os.sep, error))
+            return
+        try:
+            key = FileKey.of(os.fstat(directory))
+            if key not in self._above:
+                self._above.append(key)
+                self._look(directory, path, parts)
+                self._above.pop()
+        finally:
+            os.close(directory)
+
+    def _look(self, directory: int, path: str, parts: Sequence[str]) -> None:
+        part, *rest = parts
+        if part == "**":
+            # Here, or in any directory below.
+            self._look(directory, path, rest or ["*"])
+            part, rest = "*", list(parts)
+        names = [part]
+        if glob.has_magic(part):
+            try:
+                listed = os.listdir(directory)
+            except OSError as error:
+                self.matches.failures.append((path or os.sep, error))
+                return
+            names = [name for name in listed if _matches(name, part)]
+        for name in names:
+            self._visit(directory, name, f"{path}{os.sep}{name}", rest)
+
+    def _visit(self, directory: int, name: str, path: str, parts: Sequence[str]) -> None:
+        """Take a file, or look into a directory if parts of the pattern are left."""
+        is_wanted = stat.S_ISDIR if parts else stat.S_ISREG
+        try:
+            facts = os.stat(name, dir_fd=directory, follow_symlinks=self._follow)
+        except _GONE:
+            return
+        except OSError as error:
+            self.matches.failures.append((path, error))
+            return
+        if stat.S_ISLNK(facts.st_mode):
+            with suppress(OSError):
+                facts = os.stat(name, dir_fd=directory)
+            if is_wanted(facts.st_mode):
+                self.matches.links.append((path, FileKey.of(facts)))
+        elif is_wanted(facts.st_mode):
+            if parts:
+                self.descend(directory, name, path, parts)
+            else:
+                self.matches.files.append((path, facts))
+
+
+def _matches(name: str, part: str) -> bool:
+    return fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
