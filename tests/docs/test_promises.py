@@ -73,7 +73,10 @@ NUMBERS: dict[str, list[str]] = {
         f"waits for {LIMITS.max_read_wait:g} s (`max_read_wait`)",
         f"`CollectorLimits.min_read_rate` | {LIMITS.min_read_rate / KIB:g} KiB/s",
         f"| {LIMITS.max_consumers}, {LIMITS.max_consumers_per_connection} |",
-        f"| {LIMITS.max_instances}, {LIMITS.max_instances_per_connection} |",
+        (
+            f"| {LIMITS.max_instances}, {LIMITS.max_instances_per_consumer},"
+            f" {LIMITS.max_instances_per_connection} |"
+        ),
         (
             f"| {INGEST.max_pending_size // MIB} MiB of a connection,"
             f" {INGEST.max_all_pending_size // MIB} MiB |"
