@@ -1,6 +1,6 @@
 """Measure a spool: events per second, next to a bare log that is synced after each batch.
 
-``python -m benchmarks.spool --directory /tmp``: batches of 2048 events of 170 bytes, as they are
+``python -m benchmarks.spool --directory .``: batches of 2048 events of 170 bytes, as they are
 and compressed, from one task that waits for each commit, and from eight.
 """
 

@@ -99,7 +99,7 @@ async def serve(
 ) -> None:
     """Serve until stopped.
 
-    ``await serve(router, "tcp://0.0.0.0:7878")`` runs until it is cancelled. When
+    ``await serve(router, "tcp://127.0.0.1:7878")`` runs until it is cancelled. When
     ``server = await nursery.start(serve, router, uri)`` returns, the server accepts connections,
     and ``server`` has its addresses and can stop it.
 

@@ -26,7 +26,7 @@ def add_lumberjack(commands: Commands) -> None:
         "receive or ship log events by Lumberjack, the protocol of Beats and Logstash",
         "",
         "serve --listen lumberjack://127.0.0.1:5044",
-        "serve --listen lumberjack://0.0.0.0:5044 --spool /var/spool/events",
+        "serve --listen lumberjack://127.0.0.1:5044 --spool /var/spool/events",
         "ship app.log --to lumberjack://127.0.0.1:5044",
     )
     _add_serve(group)
@@ -49,7 +49,7 @@ def _add_serve(group: Commands) -> None:
         "--listen lumberjack://127.0.0.1:5044",
         "--listen lumberjack://127.0.0.1:5044 | jq -R 'fromjson? | .message'",
         "--listen lumberjack://127.0.0.1:5044 --json > events.jsonl 2> messages.jsonl",
-        "--listen lumberjack://0.0.0.0:5044 --spool events --spool-size 20G --keep-age 86400",
+        "--listen lumberjack://127.0.0.1:5044 --spool events --spool-size 20G --keep-age 86400",
         "--listen lumberjacks://0.0.0.0:5044 --cert cert.pem --key key.pem --ca senders.pem",
     )
     parser.add_argument(

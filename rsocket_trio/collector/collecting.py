@@ -111,9 +111,9 @@ async def collect(
 ) -> None:
     """Receive events into a spool, and give ranges of them to readers, until stopped.
 
-    ``await collect("events", "lumberjack://0.0.0.0:5044", "tcp://0.0.0.0:7878")`` runs until it is
-    cancelled. When ``collector = await nursery.start(collect, ...)`` returns, the collector accepts
-    connections, and ``collector`` has its addresses and can stop it.
+    ``await collect("events", "lumberjack://127.0.0.1:5044", "tcp://127.0.0.1:7878")`` runs until it
+    is cancelled. When ``collector = await nursery.start(collect, ...)`` returns, the collector
+    accepts connections, and ``collector`` has its addresses and can stop it.
 
     Senders of Lumberjack get an acknowledgement for what is on the disk. RSocket clients may send
     events to the route ``events``, and read by `connect_collector`. While the spool is full,

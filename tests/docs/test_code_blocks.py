@@ -13,8 +13,8 @@ and by what the HTML comment above it says:
                                and others of `SERVING` go on in the background
     sh                         not run: every line is in NOT_RUN, with the reason
 
-The ports 7878 and 7879 of the pages become free ones, and sockets such as ``/tmp/app.sock`` are
-in the directory of the page.
+The ports 7878 and 7879 of the pages become free ones, and sockets such as
+``/run/user/1000/app.sock`` are in the directory of the page.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Runner:
     def run(self, language: str, mark: str, text: str) -> None:
         for printed, free in self.ports.items():
             text = text.replace(printed, free)
-        text = re.sub(r"/tmp(?=/[\w-]+\.sock)", str(self.directory), text)
+        text = re.sub(r"/run/user/1000(?=/[\w-]+\.sock)", str(self.directory), text)
         match language, mark.partition(":")[0]:
             case "python", "":
                 self.write("block.py", text)

@@ -159,7 +159,7 @@ async def serve(
 ) -> None:
     """Receive events from Beats, Logstash and other senders of Lumberjack, until stopped.
 
-    ``await serve(handler, "lumberjack://0.0.0.0:5044")`` runs until it is cancelled. When
+    ``await serve(handler, "lumberjack://127.0.0.1:5044")`` runs until it is cancelled. When
     ``server = await nursery.start(serve, handler, uri)`` returns, the server accepts connections,
     and ``server`` has its addresses and can stop it.
 

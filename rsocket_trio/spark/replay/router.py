@@ -22,7 +22,7 @@ __all__ = ["replay_router"]
 def replay_router(route: str, source: ReplaySource) -> Router:
     """Return a router that serves elements to ``format("rsocket")`` with ``delivery=replay``.
 
-    ``await serve(replay_router("numbers", ReplayList(numbers)), "tcp://0.0.0.0:7878")``. To serve
+    ``await serve(replay_router("numbers", ReplayList(numbers)), "tcp://127.0.0.1:7878")``. To serve
     more, include it in another router: `Router.include`.
 
     Args:
