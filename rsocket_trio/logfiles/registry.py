@@ -23,7 +23,7 @@ import attrs
 
 from ..private_files import make_directory, open_private
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
-from .identity import FileKey, Fingerprint
+from .identity import HEAD_SIZE, FileKey, Fingerprint
 
 __all__ = ["KEPT", "Position", "Registry", "RegistryError", "RegistryLocked", "new_id"]
 
@@ -92,6 +92,8 @@ class Registry:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._positions: dict[FileKey, Position] = {}
+        # What files had before they were truncated.
+        self._truncated: dict[FileKey, Position] = {}
         self._lock: ProcessLock | None = None
         if path is None:
             return
@@ -154,11 +156,24 @@ class Registry:
 
     def put(self, position: Position) -> None:
         """Set the position of a file."""
+        before = self._positions.get(position.key, position)
+        if before.id != position.id:
+            self._truncated[position.key] = before
         self._positions[position.key] = position
+
+    def original(self, key: FileKey, fingerprint: Fingerprint) -> Position | None:
+        """Return another file that begins, or began, as this one, so that this is its copy."""
+        if fingerprint.size < HEAD_SIZE:  # Short ones may be alike by chance.
+            return None
+        for each in (*list(self._positions.values()), *list(self._truncated.values())):
+            if each.key != key and each.fingerprint == fingerprint:
+                return each
+        return None
 
     def forget(self, key: FileKey) -> None:
         """Remove the position of a file that does not exist any more."""
         self._positions.pop(key, None)
+        self._truncated.pop(key, None)
 
     def store(self, positions: Iterable[Position]) -> None:
         """Write positions to the disk. This blocks.

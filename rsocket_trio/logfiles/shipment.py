@@ -302,6 +302,8 @@ class Shipment:
                 continue
             is_other = wanted.is_moved and tail.known is None
             if tail.key == found.key and not is_other:
+                if tail.known is None:
+                    self._tell_copy(tail)
                 return tail
             tail.close()
             if is_other:
@@ -309,6 +311,17 @@ class Shipment:
         else:
             raise OSError(errno.EBUSY, "it is renamed again and again", found.path)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), found.path)
+
+    def _tell_copy(self, tail: Tail) -> None:
+        """Log that a new file is the copy of another one (``copytruncate``)."""
+        original = self._registry.original(tail.key, tail.fingerprint)
+        if original is not None:
+            logger.warning(
+                "%s begins as %s: if it is a copy (copytruncate), its lines are shipped twice; name"
+                " no copies, or rotate by renaming",
+                tail.real,
+                original.path,
+            )
 
     async def _settle(self, file: FileTask) -> None:
         """Close a file when everything is acknowledged."""

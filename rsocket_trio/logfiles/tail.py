@@ -238,13 +238,11 @@ class Tail:
         self._nul_at_end = 0
         if not data:
             return True
-        if b"\0" in data:
-            text = data.rstrip(b"\0")
-            if not text:
-                return self._search(len(data))
-            data = text
-        self._offset += len(data)
-        self._pieces.extend(without_holes(data, begun=self._in_hole))
+        text = data.rstrip(b"\0")
+        if not text:
+            return self._search(len(data))
+        self._offset += len(text)
+        self._pieces.extend(without_holes(text, begun=self._in_hole))
         self._in_hole = False
         return False
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -642,3 +643,42 @@ async def test_wide_text_is_refused(tmp_path, receiver, caplog):
         file.write_text("two\n")
         await receiver.until(lambda r: r.messages == ["two"])
     assert [event["message"] for event in receiver.seen] == ["two"]
+
+
+@pytest.mark.parametrize("seen", ["before the truncation", "after it", "in the next run"])
+async def test_a_copy_is_named(tmp_path, receiver, caplog, seen):
+    """Who names copies by a pattern gets their lines twice, and is told so once."""
+    file, copy = tmp_path / "a.log", tmp_path / "a.log.1"
+    old = [f"{number} of many lines" for number in range(100)]
+    append(file, *old)
+    async with following(tmp_path, receiver, "a.log*") as shipment:
+        await receiver.until(lambda r: len(r.messages) == 100)
+        if seen == "before the truncation":
+            shutil.copy(file, copy)
+            await receiver.until(lambda r: len(r.messages) == 200)
+        content = file.read_bytes()
+        os.truncate(file, 0)
+        append(file, "new")
+        await receiver.until(lambda r: "new" in r.messages)
+        if seen == "after it":
+            copy.write_bytes(content)
+            await receiver.until(lambda r: len(r.messages) == 201)
+        await looked(shipment)
+    if seen == "in the next run":
+        append(file, *(f"{number} of other lines" for number in range(100)))
+        await ship_once(tmp_path, receiver, "a.log*")
+        shutil.copy(file, copy)
+        await ship_once(tmp_path, receiver, "a.log*")
+        assert len(receiver.messages) == 302
+    assert caplog.text.count(f"{copy} begins as {file}: if it is a copy (copytruncate)") == 1
+
+
+async def test_a_rotated_file_is_no_copy(tmp_path, receiver, caplog):
+    file = tmp_path / "a.log"
+    append(file, *(f"{number} of many lines" for number in range(100)))
+    async with following(tmp_path, receiver, "a.log*"):
+        await receiver.until(lambda r: len(r.messages) == 100)
+        file.rename(tmp_path / "a.log.1")
+        append(file, *(f"{number} of other lines" for number in range(100)))
+        await receiver.until(lambda r: len(r.messages) == 200)
+    assert "copy" not in caplog.text

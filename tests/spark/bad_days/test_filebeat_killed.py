@@ -19,9 +19,11 @@ COUNT = 3000
 
 
 IDENTITY = [
-    f"get_json_object(value, '$.{name}')" for name in ("agent.id", "log.file.path", "log.offset")
+    f"get_json_object(value, '$.{name}')"
+    for name in ("agent.id", "log.file.path", "log.offset", "message")
 ]
-"""A Filebeat keeps its id over restarts. Its ``agent.ephemeral_id`` is another one each time."""
+"""The key that the page on guarantees has for a Filebeat. It keeps its id over restarts; its
+``agent.ephemeral_id`` is another one each time. Its input ``log`` says nothing else of a file."""
 
 
 @pytest.mark.bad_days
