@@ -70,6 +70,17 @@ def test_a_continuation_continues():
     assert [entry.data for entry in joined(CONTINUES, [lines])] == [b" alone", b"a\n b\n c", b"d"]
 
 
+def test_the_largest_entry_has_exactly_the_limit():
+    """The line ends between its lines count too."""
+    lines = entries_of([b"1", b"ab", b"cd"])
+    for max_size, wanted in (
+        (7, [b"1\nab\ncd"]),
+        (6, [b"1\nab", b"cd"]),
+        (3, [b"1", b"ab", b"cd"]),
+    ):
+        assert [entry.data for entry in joined(START, [lines], max_size)] == wanted
+
+
 def test_a_cut_line_marks_its_entry():
     lines = [Entry(0, 5, b"a"), Entry(5, 99, b" b", cut=True)]
     assert joined(CONTINUES, [lines]) == [Entry(0, 99, b"a\n b", True, 2)]

@@ -11,6 +11,7 @@ import trio.testing
 from rsocket_trio import ConnectFailed
 from rsocket_trio.lumberjack import ShipError
 from rsocket_trio.protocol.retry import Retry
+from rsocket_trio.sockets.byte_stream import ByteStream
 from tests.lumberjack.shipping import HOST, OTHER, counted, numbers, shipping
 
 settled = trio.testing.wait_all_tasks_blocked
@@ -171,6 +172,32 @@ async def test_connection_ttl(network, autojump_clock, caplog):
         assert network.attempts[1][0] == pytest.approx(75)
     assert not [text for level, text in lines(caplog) if level == "WARNING"]
     assert shipper.statistics().resent == 0
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_connection_whose_time_is_over_says_goodbye(
+    network, autojump_clock, monkeypatch, is_lost
+):
+    """TLS tells the server then that nothing was cut off. A lost connection is only dropped."""
+    closings = []
+    aclose = ByteStream.aclose
+
+    async def watched(stream):
+        # `aclose_forcefully` has no time for it.
+        closings.append(trio.current_effective_deadline() > trio.current_time())
+        await aclose(stream)
+
+    monkeypatch.setattr(ByteStream, "aclose", watched)
+    async with shipping(connection_ttl=60) as (shipper, nursery):
+        nursery.start_soon(shipper.send, counted(1))
+        peer = await network.peer()
+        await peer.accept(1)
+        if is_lost:
+            await peer.close()
+        else:
+            assert await peer.batch() is None
+        await trio.sleep(1)
+        assert closings == ([False] if is_lost else [True, False])
 
 
 async def test_a_ttl_that_is_over_at_once(network):
