@@ -76,7 +76,8 @@ async def join(uri: str, name: str) -> None:
 
     @client.request_response("hear")
     async def hear(text: str) -> bool:
-        print(f"{name} hears: {text}", flush=True)
+        # Another participant has written it: a terminal must not obey it.
+        print(f"{name} hears: {text if text.isprintable() else ascii(text)}", flush=True)
         return True
 
     async with connect(uri, responder=client) as requester:

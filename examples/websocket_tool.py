@@ -23,10 +23,17 @@ from rsocket_trio import Caller, RSocketError, StreamError, connect
 DEFAULT_URI: Final = "ws://127.0.0.1:7879/rsocket"
 
 
+def shown(text: str) -> str:
+    """A text of the service without what a terminal would obey, such as the escapes for colours."""
+    return "".join(
+        each if each.isprintable() or each == "\t" else ascii(each)[1:-1] for each in text
+    )
+
+
 async def facts(service: Caller, args: argparse.Namespace) -> None:
     answer = await service.request_response("host.facts")
     for name, value in answer.items():
-        print(f"{name.replace('_', ' '):<18}{value}")
+        print(shown(f"{name.replace('_', ' '):<18}{value}"))
 
 
 async def load(service: Caller, args: argparse.Namespace) -> None:
@@ -42,14 +49,14 @@ async def load(service: Caller, args: argparse.Namespace) -> None:
 async def lines(service: Caller, args: argparse.Namespace) -> None:
     async with service.request_stream("file.lines", args.file) as lines_of_file:
         async for line in lines_of_file:
-            print(line)
+            print(shown(line))
 
 
 async def grep(service: Caller, args: argparse.Namespace) -> None:
     patterns = [{"file": args.file, "pattern": pattern} for pattern in args.patterns]
     async with service.request_channel("file.grep", patterns) as matches:
         async for match in matches:
-            print(f"{match['number']}: {match['line']}")
+            print(shown(f"{match['number']}: {match['line']}"))
 
 
 async def note(service: Caller, args: argparse.Namespace) -> None:

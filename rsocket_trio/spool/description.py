@@ -43,7 +43,7 @@ class SpoolDescription:
 
     @property
     def positions(self) -> Mapping[str, int]:
-        """The offset that each consumer has committed: the lowest one of its instances."""
+        """The offset that each consumer has committed, the lowest one of its instances."""
         return lowest(self.instances)
 
 

@@ -369,3 +369,11 @@ async def test_a_path_with_strange_characters(directory):
         await spool.append(lines(2))
         assert len(await collect(spool.read(0))) == 1
     assert len(offline(where, 0, 2)) == 1
+
+
+async def test_opening_again_writes_nothing(directory):
+    """The tables are those of this version, so a full disk has no say."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(1))
+    async with open_spool(directory):
+        assert (directory / "spool.sqlite3-wal").stat().st_size == 0
