@@ -105,6 +105,12 @@ class _Run:
                 "anybody who can connect may send, read and delete events: ask for tokens"
                 " (--auth-bearer)",
             )
+            if by_certificate and any(each.is_encrypted for each in senders):
+                warn_of_open(
+                    (each for each in readers if each.is_encrypted),
+                    "the certificate of a sender of Lumberjack lets it read and delete events here:"
+                    " ask for tokens (--auth-bearer)",
+                )
         warn_of_open(
             (each for each in senders if not (each.is_encrypted and by_certificate)),
             "anybody who can connect may send events: ask for certificates (lumberjacks:// and"

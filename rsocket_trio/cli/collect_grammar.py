@@ -43,7 +43,8 @@ def add_collect(commands: Commands) -> None:
         "With --status the command asks a running collector, and prints what it says.",
         "--spool events --listen lumberjack://127.0.0.1:5044 --listen tcp://127.0.0.1:7878",
         "--spool /var/spool/events --max-size 20G --listen lumberjacks://0.0.0.0:5044"
-        " --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem --ca peers.pem",
+        " --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem --ca peers.pem"
+        " --auth-bearer read=@token",
         "--spool events --listen tcp://127.0.0.1:7878 --subscribe tcp://sensor:7000/measurements",
         "--spool events --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem"
         " --auth-bearer send=@senders --auth-bearer read=@spark --auth-bearer admin=@admin",

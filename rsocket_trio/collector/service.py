@@ -39,7 +39,7 @@ def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Ro
 
     The routes are ``spool.info``, ``spool.read``, ``spool.position`` and ``spool.forget``;
     `connect_collector` is their client. Include the router in one of your own to serve more, or to
-    let an authenticator guard it.
+    let an authenticator guard it: `admit` makes one.
 
     Args:
         spool: The spool. It is open as long as the router is served.
