@@ -9,6 +9,7 @@ import pytest
 
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.lumberjack import BatchReader, DataFrame, ReaderState
+from rsocket_trio.lumberjack.wire import decoder
 from tests.lumberjack.vectors import (
     ack,
     acks,
@@ -54,6 +55,25 @@ def feed_to_the_end(reader, data):
 def shape(batches):
     """(version, window, sequence numbers) of each batch."""
     return [(batch.version, batch.window, list(batch.sequences)) for batch in batches]
+
+
+def test_pairs_that_come_in_pieces_are_walked_once(monkeypatch):
+    """Each field is looked at a few times, however many pieces there are: the cost is linear."""
+    walked = 0
+    unpack = decoder._unpack_field
+
+    def counting(data, position):
+        nonlocal walked
+        walked += 1
+        return unpack(data, position)
+
+    monkeypatch.setattr(decoder, "_unpack_field", counting)
+    frame = DataFrame(1, 1, tuple((b"key%d" % n, b"v" * 20) for n in range(500))).encode()
+    reader = BatchReader()
+    reader.feed(window(1, 1))
+    found = [batch for piece in split(frame, 16) for batch in reader.feed(piece)]
+    assert len(found) == 1
+    assert walked <= 2 * 1000
 
 
 def test_the_events_of_a_batch():

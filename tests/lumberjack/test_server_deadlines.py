@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 import trio
 import trio.testing
 
+from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.lumberjack import LumberjackConfig
+from rsocket_trio.lumberjack.server.bytes_in import TimedReader
 from tests.lumberjack.receiving import full_window, served, shared
 from tests.lumberjack.vectors import event, window
 
@@ -63,6 +67,37 @@ async def test_a_byte_now_and_then(autojump_clock, caplog):
         nursery.cancel_scope.cancel()
     (line,) = lines(caplog)
     assert "one batch took 300 s (batch_timeout)" in line
+
+
+class SlowShare:
+    """Memory that others take for a while. It has no deadline of its own."""
+
+    began = 0.0
+    deadline = inf
+    seconds = 0.0
+
+    async def enter(self):
+        await trio.sleep(self.seconds)
+
+    def hold(self, size, incomplete):
+        pass
+
+
+async def test_a_wait_for_memory_does_not_count(autojump_clock):
+    """The time of a batch is the sender's, and it waits for ours."""
+    config = LumberjackConfig(batch_timeout=60, progress_timeout=1000)
+    ours, theirs = trio.testing.memory_stream_pair()
+    share = SlowShare()
+    reader = TimedReader(ours, config, share, lambda: False)
+    began = trio.current_time()
+    await theirs.send_all(window(1))
+    assert await reader.read() == []
+    share.seconds = 50
+    await theirs.send_all(b"2")
+    assert await reader.read() == []
+    with pytest.raises(RemoteProtocolError, match="one batch took 60 s"):
+        await reader.read()
+    assert trio.current_time() == pytest.approx(began + 110)
 
 
 async def test_the_time_is_that_of_one_batch(autojump_clock):

@@ -110,6 +110,14 @@ async def test_a_full_batch_does_not_linger(autojump_clock):
         assert [len(each) for each in scene.sent] == [10, 10, 5]
 
 
+async def test_exactly_one_full_batch_does_not_linger(autojump_clock):
+    async with running(linger=60) as scene:
+        begin = trio.current_time()
+        scene.put(*range(10))
+        await trio.sleep(1)
+        assert ([len(each) for each in scene.sent], scene.times) == ([10], [begin])
+
+
 async def test_a_batch_has_a_size(autojump_clock):
     async with running(linger=60, max_size=130) as scene:
         scene.put(*range(5))
@@ -175,6 +183,17 @@ async def test_a_shipper_that_ends_loses_nothing(autojump_clock):
         await trio.sleep(0.2)
         assert (scene.opened, scene.sent) == (2, [[b"2", b"3"]])
         assert scene.counts.acknowledged == 3
+
+
+async def test_a_shipper_that_is_over_is_replaced(autojump_clock):
+    """It would refuse each further call, too."""
+    async with running(linger=0) as scene:
+        scene.answer = trio.ClosedResourceError()
+        scene.put(1, 2)
+        await trio.sleep(0.9)
+        assert (scene.opened, scene.sent, scene.counts.waiting) == (1, [], 2)
+        await trio.sleep(0.2)
+        assert (scene.opened, scene.sent) == (2, [[b"1", b"2"]])
 
 
 async def test_a_shipper_that_cannot_be_opened(autojump_clock, capsys):
