@@ -17,25 +17,29 @@ __all__ = ["find_data", "without_holes"]
 _HOLE: Final = re.compile(rb"(\0{64,})")
 """No program writes so many NUL bytes into a line of text."""
 _REST_OF_HOLE: Final = re.compile(rb"(\A\0+|\0{64,})")
+_ANY: Final = re.compile(rb"(\0+)")
 _PART: Final = 2**20
 _AT_ONCE: Final = 64 * 2**20
 """How far one call looks for data, in bytes, where the file system cannot tell."""
 
 
-def without_holes(data: bytes, *, begun: bool) -> list[tuple[int, bytes]]:
+def without_holes(data: bytes, *, begun: bool, any_size: bool) -> list[tuple[int, bytes]]:
     """Divide bytes of a file at its holes.
 
     Args:
         data: The bytes. They do not end with NUL bytes.
-        begun: Whether a hole, or the file, begins before them, so that the first NUL bytes belong
-            to a hole, however few they are.
+        begun: Whether a hole begins before them, so that the first NUL bytes belong to it, however
+            few they are.
+        any_size: Whether all NUL bytes belong to holes. The file begins with a hole, so its writer
+            does not append, and each truncation can leave a further hole, of any size.
 
     Returns:
         For each part, the size of the hole before it, and its bytes.
     """
     if b"\0" not in data:  # A search for one byte is much faster.
         return [(0, data)]
-    first, *others = (_REST_OF_HOLE if begun else _HOLE).split(data)
+    pattern = _ANY if any_size else _REST_OF_HOLE if begun else _HOLE
+    first, *others = pattern.split(data)
     holes, texts = others[::2], others[1::2]
     return [(0, first), *zip(map(len, holes), texts, strict=True)]
 

@@ -232,7 +232,10 @@ class Tail:
         """
         data = os.pread(self._descriptor, _CHUNK, self._offset)
         head = head_of(self._descriptor)
-        if head != self._head or not self._continues(head, self._offset + len(data)):
+        # It is empty only for a moment: another content may follow before its size is looked at.
+        was_emptied = bool(data) and not head
+        is_other = was_emptied or head != self._head
+        if is_other or not self._continues(head, self._offset + len(data)):
             # It may be a part of the new content, and would be joined with a line of the old one.
             return False
         self._nul_at_end = 0
@@ -242,7 +245,8 @@ class Tail:
         if not text:
             return self._search(len(data))
         self._offset += len(text)
-        self._pieces.extend(without_holes(text, begun=self._in_hole))
+        any_size = self._head.startswith(bytes(4))  # No wide text begins like this.
+        self._pieces.extend(without_holes(text, begun=self._in_hole, any_size=any_size))
         self._in_hole = False
         return False
 

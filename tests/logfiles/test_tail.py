@@ -128,6 +128,25 @@ def test_first_bytes_are_taken_before_anything_is_read_of_them(tail, file, calls
         assert [each["message"] for each in events_of(tail.read())] == ["begins alike", "one"]
 
 
+def test_a_content_that_comes_and_goes_before_it_is_entered(tail, file, monkeypatch):
+    """Its beginning is not joined with the next content, which begins like an empty file."""
+    real = os.pread
+    # What the file gets before and behind each read: of its head, its content and its head.
+    steps = iter([b"", b"", b"one beg", b"", b"", b"a new line\nand\n"])
+
+    def pread(descriptor, size, offset):
+        before = next(steps, None)
+        if before is None:
+            return real(descriptor, size, offset)
+        file.write_bytes(before)
+        data = real(descriptor, size, offset)
+        file.write_bytes(next(steps))
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    assert read_all(tail) == [("a new line", 0, []), ("and", 11, [])]
+
+
 def test_lines_that_were_read_before_a_truncation(file):
     """They are shipped, although a batch had no room for them."""
     file.write_bytes(b"1\n2\n3\n4")
@@ -208,17 +227,30 @@ def test_a_file_that_ends_with_a_hole(tail, file):
 
 
 @pytest.mark.parametrize(
-    ("data", "begun", "parts"),
+    ("data", "begun", "any_size", "parts"),
     [
-        (b"", True, [(0, b"")]),
-        (b"a\0b", True, [(0, b"a\0b")]),
-        (b"\0a", True, [(0, b""), (1, b"a")]),
-        (b"\0a", False, [(0, b"\0a")]),
-        (bytes(64) + b"a" + bytes(65) + b"b", False, [(0, b""), (64, b"a"), (65, b"b")]),
+        (b"", True, False, [(0, b"")]),
+        (b"a\0b", True, False, [(0, b"a\0b")]),
+        (b"\0a", True, False, [(0, b""), (1, b"a")]),
+        (b"\0a", False, False, [(0, b"\0a")]),
+        (bytes(64) + b"a" + bytes(65) + b"b", False, False, [(0, b""), (64, b"a"), (65, b"b")]),
+        (b"a\0b\0\0c", False, True, [(0, b"a"), (1, b"b"), (2, b"c")]),
     ],
 )
-def test_division_at_holes(data, begun, parts):
-    assert without_holes(data, begun=begun) == parts
+def test_division_at_holes(data, begun, any_size, parts):
+    assert without_holes(data, begun=begun, any_size=any_size) == parts
+
+
+def test_a_truncation_that_cannot_be_seen(tail, file):
+    """A writer that does not append leaves the same front, and goes on behind a small hole."""
+    with file.open("wb", buffering=0) as writer:
+        writer.seek(2000)
+        writer.write(b"one\ntwo beg")
+        assert read_all(tail) == [("one", 2000, [])]
+        writer.write(b"ins\n")  # is truncated before it is read
+        os.truncate(file, 0)
+        writer.write(b"three\n")
+        assert read_all(tail) == [("two beg", 2004, ["truncated"]), ("three", 2015, [])]
 
 
 def test_data_that_cannot_be_looked_for(tmp_path):
