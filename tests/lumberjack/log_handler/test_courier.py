@@ -84,6 +84,12 @@ async def running(**settings):
         scene.handover.close()
 
 
+async def test_signals_let_other_tasks_run():
+    """Also if there is nothing to wait for: many short calls must not keep the loop."""
+    with trio.testing.assert_checkpoints():
+        await Signals().wait(lambda: False)
+
+
 async def test_events_linger(autojump_clock):
     async with running() as scene:
         begin = trio.current_time()
