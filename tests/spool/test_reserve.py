@@ -124,6 +124,21 @@ async def test_a_file_that_cannot_be_written(directory, monkeypatch, caplog):
     assert "Input/output error" in caplog.text
 
 
+def test_a_file_that_cannot_be_cut(tmp_path, monkeypatch, caplog):
+    """It may hold space that nobody counts: this is told, and the reserve is given up for now."""
+    reserve = Reserve(tmp_path)
+    assert reserve.take(2**20)
+
+    def refuse(*_args):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(reserve_module.os, "ftruncate", refuse)
+    reserve.cut(2**19)
+    assert reserve.size == 0
+    assert reserve.holds(2**20), "it is not tried again at once"
+    assert caplog.text.count("goes on without a reserve of disk space") == 1
+
+
 async def test_a_moment_without_descriptors(directory, monkeypatch, caplog):
     """The reserve is given up for this time only, and each change is told once."""
     caplog.set_level("INFO")
