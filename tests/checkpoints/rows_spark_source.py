@@ -7,11 +7,13 @@ from functools import partial
 
 import trio
 
-from rsocket_trio.spark.spool_source.member import Member
+from rsocket_trio.spark.spool_source.member import Member, Need, Reader
 from rsocket_trio.spark.spool_source.questions import Question, Questions
 from rsocket_trio.spark.spool_source.reading import Place, open_stored
 from tests.checkpoints.rows_collector import served
 from tests.checkpoints.scene import Call, Scene, leaving, row
+
+READER = Reader("q", "a", 60.0)
 
 
 async def member(scene: Scene) -> Member:
@@ -26,28 +28,28 @@ async def member(scene: Scene) -> Member:
 
 @row("spark.spool_source.member.Member.ask")
 async def _(scene: Scene) -> Call:
-    return partial((await member(scene)).ask, "q", "a", 1)
+    return partial((await member(scene)).ask, READER, Need(1), None)
 
 
 @row("spark.spool_source.member.Member.ask", "without a position")
 async def _(scene: Scene) -> Call:
-    return partial((await member(scene)).ask, "q", "a", None)
+    return partial((await member(scene)).ask, READER, None, None)
 
 
 @row("spark.spool_source.member.Member.ask", "without a connection")
 async def _(scene: Scene) -> Call:
-    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).ask, "q", "a", 1)
+    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).ask, READER, Need(1), None)
 
 
 @row("spark.spool_source.member.Member.begin")
 async def _(scene: Scene) -> Call:
     one = await member(scene)
-    return partial(one.begin, "q", "a", one.spool_id, None)
+    return partial(one.begin, READER, one.spool_id, None)
 
 
 @row("spark.spool_source.member.Member.begin", "without a connection")
 async def _(scene: Scene) -> Call:
-    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).begin, "q", "a", "s", 1)
+    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).begin, READER, "s", 1)
 
 
 @row("spark.spool_source.member.Member.reach")

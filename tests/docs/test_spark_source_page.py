@@ -18,6 +18,7 @@ FIELDS = {
     "startingOffsets": "starting",
     "endingOffsets": "ending",
     "failOnDataLoss": "fail_on_data_loss",
+    "leaseMs": "lease",
     "trimOn": "trim_on",
     "pollTimeoutMs": "poll_timeout",
     "collectorTimeoutMs": "collector_timeout",

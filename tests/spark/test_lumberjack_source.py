@@ -14,8 +14,9 @@ from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import BinaryType, LongType, StructType
 from pyspark.worker_util import pickleSer
 
-from rsocket_trio.cli.collect_auth import required_credentials
+from rsocket_trio.cli.collect_auth import given_grants
 from rsocket_trio.cli.grammar import build_parser
+from rsocket_trio.collector import admit
 from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
 from rsocket_trio.spark.registration import load_source
 from tests.spark.collectors import LocalCollector
@@ -91,7 +92,7 @@ def guarded(tmp_path):
     (tmp_path / "token").write_text("s3cret\n")
     secrets = ["--auth-bearer", f"@{tmp_path / 'token'}", "--auth-simple", "ada:pass:word"]
     args = build_parser().parse_args(["collect", *secrets])
-    made = LocalCollector(tmp_path / "spool", authenticate=required_credentials(args))
+    made = LocalCollector(tmp_path / "spool", authenticate=admit(*given_grants(args)))
     made.ship(3)
     yield made
     made.stop()

@@ -122,9 +122,8 @@ def test_offsets_are_the_same_text(collectors, start):
     query = start(checkpoint, *reversed(members))
     assert query.trigger() is None
     [offset] = checkpoint.offsets
-    assert offset == json.dumps(
-        {"s": dict.fromkeys(sorted(each.spool_id for each in members), 0), "v": 1}
-    )
+    places = dict.fromkeys(sorted(each.spool_id for each in members), 0)
+    assert offset == json.dumps({"i": json.loads(offset)["i"], "s": places, "v": 2})
 
 
 def test_a_collector_that_is_away(collectors, start):
@@ -228,9 +227,10 @@ def test_events_that_were_deleted(collectors, start):
     query.trigger()
     query.trigger()
     query.reader.stop()
+    one.thread.run(one.spool.forget, "spark")
     one.thread.run(one.spool.commit, "spark", 6)
     assert one.description.oldest == 6
-    with pytest.raises(DataLost, match=r"the events 2 to 6 .*another query has the same consumer"):
+    with pytest.raises(DataLost, match=r"the events 2 to 6 .*consumer 'spark' .* was forgotten"):
         start(checkpoint, one).process_all()
     start(checkpoint, one, failOnDataLoss="false").process_all()
     assert numbers(checkpoint) == [0, 1, 6, 7]
@@ -366,7 +366,7 @@ def test_the_backlog_is_reported(collectors, start):
     one.ship(5)
     query = start(Checkpoint(), one, maxRowsPerTrigger="2")
     query.process_all()
-    assert query.reported == {"s": {one.spool_id: 5}, "v": 1}
+    assert query.reported == {"s": {one.spool_id: 5}, "v": 2}
 
 
 def test_two_readers_of_a_query(collectors, start):

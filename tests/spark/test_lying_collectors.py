@@ -208,7 +208,7 @@ def test_a_query_that_has_lost_all_places_is_no_new_query(run):
     run.checkpoint.committed = 1
     run(failOnDataLoss="false", startingOffsets="latest", pollTimeoutMs="100",
         answers={"position": lambda asked: INFO | {"spool_id": ""}})  # fmt: skip
-    assert set(run.checkpoint.offsets) == {'{"s": {"lost": 7}, "v": 1}'}
+    assert {json.dumps(json.loads(each)["s"]) for each in run.checkpoint.offsets} == {'{"lost": 7}'}
 
 
 @pytest.mark.parametrize(

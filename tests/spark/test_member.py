@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from rsocket_trio.collector import CollectorLimits
-from rsocket_trio.spark.spool_source.member import Member
+from rsocket_trio.spark.spool_source.member import Member, Need, Reader
 from rsocket_trio.spool import Batch
 from tests.collector.running import running
 from tests.spool.conftest import directory
@@ -27,15 +27,15 @@ async def test_a_silent_query_keeps_its_events_when_the_collector_restarts(direc
             for member in (slow, quick):
                 nursery.start_soon(member.keep, lambda: None)
             await until(lambda: slow.client and quick.client)
-            await slow.ask("q", "slow", 5)
-            await quick.ask("q", "quick", 10)
+            await slow.ask(Reader("q", "slow", 100), Need(5), None)
+            await quick.ask(Reader("q", "quick", 100), Need(10), None)
             assert collector.spool.positions() == {"q": 5}
         await until(lambda: not slow.client and not quick.client)
         async with running(directory, uri, limits=LIMITS) as collector:
             await until(lambda: slow.client and quick.client)
             await trio.sleep(0.3)
-            await quick.ask("q", "quick", 20)
+            await quick.ask(Reader("q", "quick", 100), Need(20), None)
             assert collector.spool.positions() == {"q": 5}
-            await slow.ask("q", "slow", 25)
+            await slow.ask(Reader("q", "slow", 100), Need(25), None)
             assert collector.spool.positions() == {"q": 20}
             nursery.cancel_scope.cancel()

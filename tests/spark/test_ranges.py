@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark")
 
+from rsocket_trio.spark.spool_source.offsets import Offsets
 from rsocket_trio.spark.spool_source.planning import plan
 from rsocket_trio.spark.spool_source.ranges import (
     SpoolRange,
@@ -24,7 +25,7 @@ places = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50))
 @given(places, places)
 def test_between(start, stop):
     """Each event between two places, of the spools that have both."""
-    found = ranges_between(start, stop)
+    found = ranges_between(start, Offsets(stop))
     events = [(each.spool_id, n) for each in found for n in range(each.start, each.stop)]
     assert events == [
         (spool, n)

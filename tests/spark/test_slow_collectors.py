@@ -52,13 +52,13 @@ async def test_each_answer_is_late(tmp_path, nursery, monkeypatch, limit):
         asked = await nursery.start(Fleet(settings.collectors, settings).serve)
         ids = [each.spool.spool_id for each in (one, two)]
         start = await asked.latest(Offsets(), Limit())
-        assert start == Offsets(dict.fromkeys(ids, 0))
+        assert start.spools == dict.fromkeys(ids, 0)
         slow = {two.uris[0]}
         monkeypatch.setattr(fleet, "ROUND", ROUND)
         monkeypatch.setattr(Member, "ask", delayed(Member.ask, slow))
         monkeypatch.setattr(Member, "reach", delayed(Member.reach, slow))
         await append(two, 5)
-        assert await latest(asked, start, limit) == Offsets({ids[0]: 0, ids[1]: 5})
+        assert (await latest(asked, start, limit)).spools == {ids[0]: 0, ids[1]: 5}
 
 
 async def test_a_slow_collector_is_added(tmp_path, nursery, monkeypatch):
@@ -71,9 +71,9 @@ async def test_a_slow_collector_is_added(tmp_path, nursery, monkeypatch):
         monkeypatch.setattr(Member, "ask", delayed(Member.ask, slow))
         asked = await nursery.start(Fleet(settings.collectors, settings).serve)
         ids = [each.spool.spool_id for each in (one, two)]
-        added = await latest(asked, Offsets({ids[0]: 0}), Limit())
-        assert added == Offsets({ids[0]: 0, ids[1]: 0})
-        assert await latest(asked, added, Limit()) == Offsets({ids[0]: 0, ids[1]: 5})
+        added = await latest(asked, Offsets({ids[0]: 0}, {}, "me"), Limit())
+        assert added.spools == {ids[0]: 0, ids[1]: 0}
+        assert (await latest(asked, added, Limit())).spools == {ids[0]: 0, ids[1]: 5}
 
 
 async def test_a_silent_collector_that_is_added_does_not_hold_up_the_others(
@@ -94,5 +94,5 @@ async def test_a_silent_collector_that_is_added_does_not_hold_up_the_others(
         monkeypatch.setattr(fleet, "ROUND", 0.5)
         monkeypatch.setattr(Member, "ask", silent)
         await append(one, 5)
-        start = Offsets({one.spool.spool_id: 0})
-        assert await latest(asked, start, Limit()) == Offsets({one.spool.spool_id: 5})
+        start = Offsets({one.spool.spool_id: 0}, {}, "me")
+        assert (await latest(asked, start, Limit())).spools == {one.spool.spool_id: 5}

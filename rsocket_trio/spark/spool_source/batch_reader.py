@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from ...spool import describe_spool
+from ...collector import SpoolInfo
+from ...spool import SpoolDescription, describe_spool
 from ..columns import Layout
 from .driver import SourceDriver
 from .offsets import Offsets
@@ -36,7 +37,7 @@ class LumberjackBatchReader(DataSourceReader):
         settings = self._settings
         if not settings.collectors and settings.spool is not None:
             found = describe_spool(settings.spool)
-            kept = {found.spool_id: (found.oldest, found.head)}
+            kept: Mapping[str, SpoolInfo | SpoolDescription] = {found.spool_id: found}
             addresses: dict[str, str] = {}
         else:
             driver = SourceDriver(settings)
@@ -46,8 +47,8 @@ class LumberjackBatchReader(DataSourceReader):
                 driver.close()
         start = _chosen(settings.starting, kept, "startingOffsets")
         stop = _chosen(settings.ending, kept, "endingOffsets")
-        for each, (oldest, _) in kept.items():
-            is_lost = stop[each] < oldest and not settings.fail_on_data_loss
+        for each, info in kept.items():
+            is_lost = stop[each] < info.oldest and not settings.fail_on_data_loss
             if stop[each] < start[each] and not is_lost:
                 raise ValueError(
                     f"the range of the spool {each} ends at {stop[each]}, before its beginning at"
@@ -62,7 +63,9 @@ class LumberjackBatchReader(DataSourceReader):
         return read_partition(partition, self._layout)
 
 
-def _chosen(wanted: Offsets | str, kept: dict[str, tuple[int, int]], option: str) -> dict[str, int]:
+def _chosen(
+    wanted: Offsets | str, kept: Mapping[str, SpoolInfo | SpoolDescription], option: str
+) -> Offsets:
     """Return the offsets that an option means.
 
     Raises:
@@ -75,12 +78,17 @@ def _chosen(wanted: Offsets | str, kept: dict[str, tuple[int, int]], option: str
                 f"{option} names the spool {min(strangers)}; there are {', '.join(sorted(kept))}"
             )
         for each, offset in wanted.items():
-            if offset > kept[each][1]:
+            if offset > kept[each].head:
                 raise ValueError(
                     f"{option} names the offset {offset} of the spool {each}, which ends at"
-                    f" {kept[each][1]}"
+                    f" {kept[each].head}"
                 )
         # A spool that is not named is read from its beginning, and to its end.
-        side = option == "endingOffsets"
-        return {each: wanted.get(each, kept[each][side]) for each in kept}
-    return {each: kept[each][wanted == "latest"] for each in kept}
+        at_end, named = option == "endingOffsets", wanted
+    else:
+        at_end, named = wanted == "latest", Offsets()
+    places = {each: info.head if at_end else info.oldest for each, info in kept.items()}
+    return Offsets(
+        places | named.spools,
+        {each: info.epoch for each, info in kept.items() if info.epoch is not None},
+    )

@@ -14,9 +14,10 @@ from typing import Final
 import attrs
 import trio
 
+from ...collector import SpoolInfo
 from ...log_policy import logger
 from ...uri import shown
-from .member import Member
+from .member import Member, Need, Reader
 from .offsets import Offsets
 from .questions import Question, Questions
 from .ranges import share
@@ -34,6 +35,10 @@ _LAST_PAUSE: Final = 0.1
 _QUESTIONS_PER_SECOND: Final = 2000
 """Between two rounds there is a pause, which grows while there is no news. With many collectors it
 is longer, so that an idle query does not keep a processor busy."""
+
+_UNSURE_LEASE: Final = 60.0
+"""Seconds. The lease of a reader whose name is in no checkpoint yet. If Spark ends before it is,
+the query begins anew, and nobody comes back by this name."""
 
 _ADVICE: Final = (
     ". See whether the collector runs, and whether this is its RSocket address (`rsocket-trio"
@@ -68,22 +73,24 @@ class Fleet:
     ) -> None:
         self._hint: Final = hint
         self._settings: Final = settings
-        self._instance: Final = str(uuid.uuid4())
+        self._reader = Reader(settings.consumer, str(uuid.uuid4()), _UNSURE_LEASE)
         self._members: Final = [
             Member(uri, settings.tls.context, settings.collector_timeout, settings.auth)
             for uri in uris
         ]
         self._changed = trio.Event()
         self._target: Offsets | None = None
+        self._start = Offsets()
         self._committed: Offsets | None = None
         self._news: Questions[int]
-        self._begins: Questions[int]
+        self._begins: Questions[Need]
         self._reaches: Questions[int]
 
     async def serve(self, *, task_status: trio.TaskStatus[Fleet]) -> None:
         """Keep the connections until this is cancelled."""
         async with trio.open_nursery() as nursery:
-            self._news, self._begins, self._reaches = (Questions[int](nursery) for _ in range(3))
+            self._news, self._reaches = Questions[int](nursery), Questions[int](nursery)
+            self._begins = Questions[Need](nursery)
             for member in self._members:
                 nursery.start_soon(member.keep, self._notify)
             task_status.started(self)
@@ -101,6 +108,7 @@ class Fleet:
             DataLost: Events of ``start`` are gone.
             CollectorsUnreachable: No collector was ever reached, or one that is needed.
         """
+        self._go_on(start)
         if not start:
             return await self._first_places()
         began_at = trio.current_time()
@@ -123,8 +131,16 @@ class Fleet:
                 await self._changed.wait()
             pause = min(2 * pause, slowest)
 
+    def _go_on(self, start: Offsets) -> None:
+        """Take the name of this reader from Spark's checkpoint, if it is there."""
+        self._start = start
+        if start.instance is not None:
+            settings = self._settings
+            self._reader = Reader(settings.consumer, start.instance, settings.lease)
+
     async def commit(self, end: Offsets) -> None:
         """Tell the collectors that Spark has the events up to ``end``."""
+        self._go_on(end)
         self._committed = end
         await self._round()
 
@@ -140,8 +156,8 @@ class Fleet:
             member.info.spool_id: member.info.head for member in self._members if member.info
         })  # fmt: skip
 
-    async def kept(self) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
-        """Return the oldest offset and the head of each spool, and the addresses.
+    async def kept(self) -> tuple[dict[str, SpoolInfo], dict[str, str]]:
+        """Return what each spool holds, and the addresses.
 
         Raises:
             CollectorsUnreachable: A collector does not answer.
@@ -154,9 +170,8 @@ class Fleet:
             )
         await self._round(self._settings.collector_timeout)
         held = self._held()
-        infos = {each: member.info for each, member in held.items()}
-        extents = {each: (info.oldest, info.head) for each, info in infos.items() if info}
-        return extents, {each: member.uri for each, member in held.items()}
+        infos = {each: member.info for each, member in held.items() if member.info is not None}
+        return infos, {each: member.uri for each, member in held.items()}
 
     async def locate(self, spool_ids: Iterable[str]) -> dict[str, str]:
         """Return the addresses of the collectors that have these spools.
@@ -198,10 +213,11 @@ class Fleet:
         """
         await self._wait_for(self._all_connected)
         self._check_known()
+        starting = self._settings.starting
+        wanted = starting if isinstance(starting, Offsets) else Offsets()
+        self._start = wanted
         await self._round(self._settings.collector_timeout)
         held = self._held()
-        starting = self._settings.starting
-        wanted: Mapping[str, int] = starting if isinstance(starting, Offsets) else {}
         for spool_id in wanted:
             if spool_id not in held:
                 raise CollectorsUnreachable(
@@ -214,12 +230,21 @@ class Fleet:
             if starting == "latest" and member.info is not None:
                 place = member.info.head
             if place is not None:
-                place = self._place(spool_id, member, place)
+                known = wanted.epochs.get(spool_id) if member.asked is not None else None
+                place = self._place(spool_id, member, Need(place, known)).offset
             begins[spool_id] = place
         places = await self._begin(held, begins, self._settings.collector_timeout)
         if not places:
             raise CollectorsUnreachable(f"no collector answers: {self._states()}")
-        return Offsets(places)
+        return self._offsets(places)
+
+    def _offsets(self, needs: Mapping[str, Need]) -> Offsets:
+        """Return offsets as Spark keeps them, with the name of this reader."""
+        return Offsets(
+            {each: need.offset for each, need in needs.items()},
+            {each: need.epoch for each, need in needs.items() if need.epoch is not None},
+            self._reader.instance,
+        )
 
     def _notify(self) -> None:
         self._changed.set()
@@ -252,11 +277,18 @@ class Fleet:
 
     async def _round(self, patience: float | None = None) -> None:
         """Ask all collectors that are connected."""
-        committed: Mapping[str, int] = self._committed or {}
-        consumer, instance = self._settings.consumer, self._instance
+        committed = self._committed or Offsets()
+        asked = self._start.epochs
         questions = {
             each: Question(
-                member, None, partial(member.ask, consumer, instance, committed.get(each))
+                member,
+                asked.get(each),
+                partial(
+                    member.ask,
+                    self._reader,
+                    _need(committed, each) if each in committed else None,
+                    asked.get(each),
+                ),
             )
             for each, member in self._held().items()
         }
@@ -264,14 +296,11 @@ class Fleet:
 
     async def _begin(
         self, held: Mapping[str, Member], places: Mapping[str, int | None], patience: float
-    ) -> dict[str, int]:
+    ) -> dict[str, Need]:
         """Return the places where spools begin, of those that answer in time."""
-        consumer, instance = self._settings.consumer, self._instance
         questions = {
             each: Question(
-                held[each],
-                (each, place),
-                partial(held[each].begin, consumer, instance, each, place),
+                held[each], (each, place), partial(held[each].begin, self._reader, each, place)
             )
             for each, place in places.items()
         }
@@ -281,13 +310,14 @@ class Fleet:
         """Return how far a batch reads, and whether a collector has more than it has told."""
         held = self._held()
         missing = start.keys() - held.keys()
-        end = dict(start)
+        end = {each: _need(start, each) for each in start}
         if self._are_gone(missing):
             self._lost(self._gone_text(missing))
             end = {each: end[each] for each in end if each not in missing}
-        places: dict[str, int] = {}
+        places: dict[str, Need] = {}
         available: dict[str, int] = {}
         new: dict[str, int | None] = {}
+        unknown = False
         for spool_id, member in held.items():
             info = member.info
             if info is None or (self._target is not None and spool_id not in self._target):
@@ -297,50 +327,75 @@ class Fleet:
                 # checkpoint before an event is read.
                 new[spool_id] = None
                 continue
-            place = end[spool_id] = self._place(spool_id, member, start[spool_id])
+            was = _need(start, spool_id)
+            if was.epoch is not None and member.asked != was.epoch:
+                unknown = True  # whether it is the spool that the query has read
+                continue
+            place = end[spool_id] = self._place(spool_id, member, was)
+            if place.offset < was.offset:
+                continue  # This batch ends there, so the next one begins there.
             head = info.head if self._target is None else min(info.head, self._target[spool_id])
-            if head > place:
-                places[spool_id] = place
-                available[spool_id] = head - place
+            if head > place.offset:
+                places[spool_id] = Need(place.offset, info.epoch)
+                available[spool_id] = head - place.offset
         end |= await self._begin(held, new, ROUND)
-        waiting = bool(available)
+        waiting = unknown or bool(available)
         if limit.size is not None and available:
             await self._reach(held, places, available, limit.size)
         if limit.rows is not None:
             available = share(available, limit.rows)
         for spool_id, count in available.items():
-            end[spool_id] = places[spool_id] + count
+            if count:
+                end[spool_id] = Need(places[spool_id].offset + count, places[spool_id].epoch)
         # Without a place, this would be a new query, which begins at `startingOffsets`.
-        return Offsets(end or start), waiting
+        return self._offsets(end) if end else start, waiting
 
-    def _place(self, spool_id: str, member: Member, offset: int) -> int:
+    def _place(self, spool_id: str, member: Member, was: Need) -> Need:
         """Return where to go on in a spool.
+
+        Args:
+            spool_id: The spool.
+            member: Its collector.
+            was: Where the query is. The collector has been asked about its epoch.
 
         Raises:
             DataLost: The events at this offset are gone.
         """
-        info = member.info
+        info, offset = member.info, was.offset
         if info is None or info.spool_id != spool_id:
-            return offset
+            return was
+        epoch_end = offset if was.epoch is None else info.epoch_end
+        if epoch_end is None or epoch_end < offset:
+            self._lost(
+                f"{shown(member.uri)}: the spool {spool_id} was restored from an older copy: the"
+                f" query has read up to offset {offset} of a history that it does not have, and"
+                " events that were stored after the copy are lost"
+            )
+            # What the copy shares with the spool that the query has read is not read again, if it
+            # is known; and nothing is skipped.
+            shared = info.oldest if epoch_end is None else max(epoch_end, info.oldest)
+            return Need(min(shared, offset), info.epoch)
         if offset < info.oldest:
             self._lost(
                 f"{shown(member.uri)}: the events {offset} to {info.oldest} of the spool {spool_id}"
-                " were deleted before the query read them: another query has the same consumer"
-                f" ({self._settings.consumer!r}), or the collector keeps events for a limited time"
+                " were deleted before the query read them: the consumer"
+                f" {self._settings.consumer!r} or this instance of it was forgotten, the query was"
+                " away for longer than its lease (option leaseMs) while others of its consumer"
+                " read on, or it is new and the others are ahead of it"
             )
-            return info.oldest
+            return Need(info.oldest, info.epoch)
         if offset > info.head:
             self._lost(
                 f"{shown(member.uri)}: the query has read up to offset {offset} of the spool"
                 f" {spool_id}, and it ends at {info.head}: it was replaced by an older copy"
             )
-            return info.head
-        return offset
+            return Need(info.head, info.epoch)
+        return was
 
     async def _reach(
         self,
         held: Mapping[str, Member],
-        places: Mapping[str, int],
+        places: Mapping[str, Need],
         available: dict[str, int],
         size: int,
     ) -> None:
@@ -348,15 +403,14 @@ class Fleet:
         part = max(1, size // len(available))
         counts = dict(available)
         available.update(dict.fromkeys(counts, 0))  # without an answer
+        begins = {each: places[each].offset for each in counts}
 
         questions = {
-            each: Question(
-                held[each], (places[each], part), partial(held[each].reach, places[each], part)
-            )
-            for each in counts
+            each: Question(held[each], (first, part), partial(held[each].reach, first, part))
+            for each, first in begins.items()
         }
         for spool_id, reach in (await self._reaches.ask(questions, ROUND)).items():
-            available[spool_id] = min(max(0, reach - places[spool_id]), counts[spool_id])
+            available[spool_id] = min(max(0, reach - begins[spool_id]), counts[spool_id])
 
     # -- losses
 
@@ -390,3 +444,7 @@ class Fleet:
 
     def _advice(self) -> str:
         return "" if self._hint() else _ADVICE
+
+
+def _need(offsets: Offsets, spool_id: str) -> Need:
+    return Need(offsets[spool_id], offsets.epochs.get(spool_id))

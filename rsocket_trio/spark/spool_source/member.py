@@ -16,7 +16,7 @@ from ...metadata import Authentication
 from ...spool import OffsetNotStored, OffsetTrimmed, WrongSpool
 from ...uri import shown
 
-__all__ = ["Member"]
+__all__ = ["Member", "Need", "Reader"]
 
 RETRY_PAUSE: Final = 0.25
 """Seconds until the next attempt to connect."""
@@ -30,12 +30,31 @@ ANSWER_TIMEOUT: Final = 15.0
 _BEGIN_ATTEMPTS: Final = 5
 
 
-class _Position(NamedTuple):
-    """What a collector was told: an instance of a consumer needs the events from an offset on."""
+class Reader(NamedTuple):
+    """Who reads: an instance of a consumer, and how long it may be away."""
 
     consumer: str
     instance: str
+    lease: float
+
+
+class Need(NamedTuple):
+    """A reader needs the events from an offset on.
+
+    Attributes:
+        offset: The offset.
+        epoch: The epoch that the spool has up to there, if it is known.
+    """
+
     offset: int
+    epoch: str | None = None
+
+
+class _Position(NamedTuple):
+    """What a collector was told."""
+
+    reader: Reader
+    need: Need
     spool_id: str
 
 
@@ -50,6 +69,7 @@ class Member:
 
     Attributes:
         info: What it said last, or None if it has not been reached.
+        asked: The epoch that ``info.epoch_end`` is about, or None.
         client: Its connection, or None.
         trouble: Why there is no connection.
     """
@@ -63,6 +83,7 @@ class Member:
     ) -> None:
         self.uri: Final = uri
         self.info: SpoolInfo | None = None
+        self.asked: str | None = None
         self.client: CollectorClient | None = None
         self.trouble: Exception | None = None
         self._make_context: Final = make_context
@@ -110,7 +131,7 @@ class Member:
         with trio.CancelScope(deadline=trio.current_time() + CONNECT_TIMEOUT) as scope:
             context = self._make_context()
             async with connect_collector(self.uri, ssl_context=context, auth=self._auth) as client:
-                self.info = await client.info()
+                self._note_info(await client.info(), None)
                 await self._tell_again(client)
                 scope.deadline = math.inf
                 self.client, self.trouble = client, None
@@ -137,19 +158,29 @@ class Member:
         if told is None:
             return
         try:
-            self.info = await client.commit(
-                told.consumer, told.offset, instance=told.instance, spool_id=told.spool_id
-            )
+            await self._commit(client, *told)
         except (OffsetTrimmed, OffsetNotStored, WrongSpool):
             pass  # The facts tell what was lost.
         except StreamError as error:
             self._refused(error)
 
     async def _commit(
-        self, client: CollectorClient, consumer: str, instance: str, offset: int, spool_id: str
+        self,
+        client: CollectorClient,
+        reader: Reader,
+        need: Need,
+        spool_id: str,
     ) -> None:
-        self._told = _Position(consumer, instance, offset, spool_id)
-        self.info = await client.commit(consumer, offset, instance=instance, spool_id=spool_id)
+        self._told = _Position(reader, need, spool_id)
+        consumer, instance, lease = reader
+        offset, epoch = need
+        info = await client.commit(
+            consumer, offset, instance=instance, spool_id=spool_id, lease=lease, epoch=epoch
+        )
+        self._note_info(info, epoch)
+
+    def _note_info(self, info: SpoolInfo, asked: str | None) -> None:
+        self.info, self.asked = info, asked
 
     def _note(self, trouble: Exception) -> None:
         self.trouble = trouble
@@ -162,13 +193,13 @@ class Member:
                 shown(self.uri), lost_for, trouble,
             )  # fmt: skip
 
-    async def ask(self, consumer: str, instance: str, position: int | None) -> None:
+    async def ask(self, reader: Reader, need: Need | None, epoch: str | None) -> None:
         """Ask what the spool holds, and say which events are not needed any more.
 
         Args:
-            consumer: The name of the consumer.
-            instance: The name of this reader.
-            position: The first offset that is needed, or None.
+            reader: Who reads.
+            need: What is needed, or None.
+            epoch: The epoch that is asked about, or None.
 
         Checkpoint: always.
         If cancelled: the position may be stored or not.
@@ -178,29 +209,30 @@ class Member:
             await trio.lowlevel.checkpoint()
             return
         with trio.move_on_after(ANSWER_TIMEOUT) as scope:
-            await self._ask(client, consumer, instance, position, known.spool_id)
+            await self._ask(client, reader, need, epoch, known.spool_id)
         if scope.cancelled_caught:
             self._silent()
 
     async def _ask(
         self,
         client: CollectorClient,
-        consumer: str,
-        instance: str,
-        position: int | None,
+        reader: Reader,
+        need: Need | None,
+        epoch: str | None,
         spool_id: str,
     ) -> None:
         try:
-            if position is not None:
-                await self._commit(client, consumer, instance, position, spool_id)
-                return
+            if need is not None:
+                await self._commit(client, reader, need, spool_id)
+                if need.epoch == epoch:
+                    return
         except (OffsetTrimmed, OffsetNotStored, WrongSpool):
             pass  # The new facts tell what was lost.
         except RSocketError as error:
             self._refused(error)
             return
         try:
-            self.info = await client.info()
+            self._note_info(await client.info(epoch=epoch), epoch)
         except RSocketError as error:
             self._refused(error)
 
@@ -235,33 +267,31 @@ class Member:
         self._silent()
         return None
 
-    async def begin(
-        self, consumer: str, instance: str, spool_id: str, position: int | None
-    ) -> int | None:
+    async def begin(self, reader: Reader, spool_id: str, position: int | None) -> Need | None:
         """Make sure that the spool keeps its events from a position on.
 
         Args:
-            consumer: The name of the consumer.
-            instance: The name of this reader.
+            reader: Who reads.
             spool_id: The spool.
             position: An offset, or None for the first one that is kept.
 
         Returns:
-            The position, or the oldest offset if that is later; None if there was no answer, or the
-            collector has another spool now.
+            The position, or the oldest offset if that is later, with the epoch; None if there was
+            no answer, or the collector has another spool now.
 
         Checkpoint: always.
         If cancelled: the position may be stored or not.
         """
         for _ in range(_BEGIN_ATTEMPTS):
-            await self.ask(consumer, instance, None)
+            await self.ask(reader, None, None)
             info, client = self.info, self.client
             if info is None or client is None or info.spool_id != spool_id:
                 return None
-            wanted = info.oldest if position is None else max(position, info.oldest)
+            first = info.oldest if position is None else max(position, info.oldest)
+            wanted = Need(first, info.epoch)
             try:
                 with trio.move_on_after(ANSWER_TIMEOUT):
-                    await self._commit(client, consumer, instance, wanted, spool_id)
+                    await self._commit(client, reader, wanted, spool_id)
                     return wanted
             except (OffsetTrimmed, OffsetNotStored, WrongSpool):
                 continue  # The retention was faster, or the spool is another one.

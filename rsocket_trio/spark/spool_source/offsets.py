@@ -1,7 +1,9 @@
 """The offsets of a query: a number for each spool, as Spark keeps them in its checkpoint.
 
 Spark compares offsets as JSON texts, so equal offsets must give equal texts: `Offsets.as_json` has
-its keys in order. Spark's own form is ``{"s": {"<spool id>": 17}, "v": 1}``.
+its keys in order. Spark's own form is
+``{"e": {"<spool id>": "<epoch>"}, "i": "<instance>", "s": {"<spool id>": 17}, "v": 2}``. Version 1
+has no epochs and no instance.
 """
 
 from __future__ import annotations
@@ -14,16 +16,23 @@ import attrs
 
 __all__ = ["Offsets", "StartingOffsets", "parse_starting_offsets"]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_VERSIONS: Final = (1, 2)
 _MAX_OFFSET: Final = 2**63 - 1
+_MAX_NAME: Final = 200
+"""Characters of an epoch and of an instance."""
 _MAX_SPOOLS: Final = 100_000
 """Spools of one query. Each trigger writes them all to the checkpoint."""
 
 StartingOffsets: TypeAlias = "Offsets | Literal['earliest', 'latest']"
 
 
-def _sorted(spools: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(spools.items()))
+def _sorted(values: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(values.items()))
+
+
+def _sorted_texts(values: Mapping[str, str]) -> dict[str, str]:
+    return dict(sorted(values.items()))
 
 
 @attrs.frozen
@@ -32,9 +41,15 @@ class Offsets(Mapping[str, int]):
 
     Args:
         spools: The offsets by spool id.
+        epochs: The last epochs of the spools when these offsets were chosen, by spool id. A spool
+            that does not have its epoch up to its offset was restored from an older copy.
+        instance: The name of the reader at the collectors. Spark keeps it in the checkpoint, so a
+            stream has the same name each time that it is started.
     """
 
     spools: dict[str, int] = attrs.field(factory=dict, converter=_sorted)
+    epochs: dict[str, str] = attrs.field(factory=dict, converter=_sorted_texts)
+    instance: str | None = None
 
     def __getitem__(self, spool_id: str) -> int:
         return self.spools[spool_id]
@@ -47,7 +62,9 @@ class Offsets(Mapping[str, int]):
 
     def as_json(self) -> dict[str, Any]:
         """Return what Spark writes to its checkpoint, with the keys in order."""
-        return {"s": dict(self.spools), "v": _VERSION}
+        named = {} if self.instance is None else {"i": self.instance}
+        epochs = {"e": dict(self.epochs)} if self.epochs else {}
+        return {**epochs, **named, "s": dict(self.spools), "v": _VERSION}
 
     @classmethod
     def from_json(cls, value: object) -> Self:
@@ -57,17 +74,17 @@ class Offsets(Mapping[str, int]):
             ValueError: They are something else.
         """
         match value:
-            case {"v": version} if version != _VERSION or isinstance(version, bool):
+            case {"v": version} if version not in _VERSIONS or isinstance(version, bool):
                 raise ValueError(
                     f"the offsets have the version {version!r}; this version of rsocket-trio reads"
-                    f" version {_VERSION}: use the version that wrote the checkpoint, or a newer"
-                    " one"
+                    f" the versions up to {_VERSION}: use the version that wrote the checkpoint, or"
+                    " a newer one"
                 )
-            case {"s": dict(spools), "v": _, **rest} if not rest:
+            case {"s": dict(spools), "v": _, **rest} if rest.keys() <= {"e", "i"}:
                 pass
             case _:
                 raise ValueError(
-                    'offsets are like {"s": {"<spool id>": 17}, "v": 1}, with the spool ids that'
+                    'offsets are like {"s": {"<spool id>": 17}, "v": 2}, with the spool ids that'
                     " `rsocket-trio collect --status` shows"
                 )
         if len(spools) > _MAX_SPOOLS:
@@ -78,7 +95,20 @@ class Offsets(Mapping[str, int]):
             is_number = isinstance(offset, int) and not isinstance(offset, bool)
             if not (is_number and 0 <= offset <= _MAX_OFFSET):
                 raise ValueError(f"{offset!r} is no offset of the spool {spool_id}")
-        return cls(spools)
+        epochs, instance = rest.get("e", {}), rest.get("i")
+        if not isinstance(epochs, dict) or not epochs.keys() <= spools.keys():
+            raise ValueError("the epochs of offsets are texts by spool ids")
+        return cls(
+            spools,
+            {each: _name(epoch) for each, epoch in epochs.items()},
+            None if instance is None else _name(instance),
+        )
+
+
+def _name(value: object) -> str:
+    if not (isinstance(value, str) and 0 < len(value) <= _MAX_NAME):
+        raise ValueError(f"{value!r} is no name of an epoch or an instance")
+    return value
 
 
 def parse_starting_offsets(text: str, *, option: str = "startingOffsets") -> StartingOffsets:

@@ -47,6 +47,7 @@ def plan(
                 spool_id=piece.spool_id,
                 start=piece.start,
                 stop=piece.stop,
+                epoch=piece.epoch,
                 uri=addresses.get(piece.spool_id),
                 directory=here.get(piece.spool_id, settings.spool),
                 tls=settings.tls,

@@ -11,6 +11,8 @@ from typing import Final
 
 import attrs
 
+from .offsets import Offsets
+
 __all__ = [
     "EVENTS_OF_A_TASK",
     "MAX_USUAL_PARTITIONS",
@@ -36,11 +38,13 @@ class SpoolRange:
         spool_id: The spool.
         start: The offset of the first event.
         stop: The offset behind the last event.
+        epoch: The epoch that the spool has up to ``stop``, if it is known.
     """
 
     spool_id: str
     start: int
     stop: int
+    epoch: str | None = None
 
     @property
     def count(self) -> int:
@@ -48,14 +52,14 @@ class SpoolRange:
         return self.stop - self.start
 
 
-def ranges_between(start: Mapping[str, int], stop: Mapping[str, int]) -> list[SpoolRange]:
+def ranges_between(start: Mapping[str, int], stop: Offsets) -> list[SpoolRange]:
     """Return what is between two offsets, without empty ranges.
 
     A spool that is only in one of them has no range: a new spool gets its place in the offsets
     before its first event is read, and a spool that is dropped is read no more.
     """
     return [
-        SpoolRange(spool_id, start[spool_id], end)
+        SpoolRange(spool_id, start[spool_id], end, stop.epochs.get(spool_id))
         for spool_id, end in sorted(stop.items())
         if start.get(spool_id, end) < end
     ]
@@ -95,7 +99,7 @@ def cut(ranges: list[SpoolRange], at_least: int) -> list[SpoolRange]:
 
 def _pieces(whole: SpoolRange, count: int) -> list[SpoolRange]:
     bounds = [whole.start + whole.count * n // count for n in range(count + 1)]
-    return [SpoolRange(whole.spool_id, start, stop) for start, stop in pairwise(bounds)]
+    return [attrs.evolve(whole, start=start, stop=stop) for start, stop in pairwise(bounds)]
 
 
 def share(available: Mapping[str, int], limit: int) -> dict[str, int]:

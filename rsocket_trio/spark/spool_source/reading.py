@@ -55,6 +55,7 @@ class Place:
         spool_id: The spool.
         start: The offset of the first event.
         stop: The offset behind the last event.
+        epoch: The epoch that the spool has up to ``stop``, if it is known.
         uri: The address of the collector, if it has one.
         directory: The directory that has the spool, if this is its host.
         tls: The TLS settings for ``uri``.
@@ -66,6 +67,7 @@ class Place:
     spool_id: str
     start: int
     stop: int
+    epoch: str | None = None
     uri: str | None = attrs.field(repr=lambda uri: "None" if uri is None else shown(uri))
     directory: str | None = None
     tls: TlsSettings = attrs.field(factory=TlsSettings)
@@ -98,7 +100,7 @@ def read_stored(place: Place) -> Iterator[StoredBatch]:
         except WrongSpool as wrong:
             if place.fail_on_data_loss:
                 raise DataLost(
-                    f"{_name(place)}: {wrong}; the events of the other spool are gone. To go on"
+                    f"{_name(place)}: {wrong}; the events that are wanted are gone. To go on"
                     " without them, set failOnDataLoss to false"
                 ) from None
             logger.warning("%s: %s; the query goes on without these events", _name(place), wrong)
@@ -134,7 +136,11 @@ def _read_from(place: Place) -> Iterator[StoredBatch]:
         first = True
         try:
             for stored in read_range(
-                place.directory, place.start, place.stop, spool_id=place.spool_id
+                place.directory,
+                place.start,
+                place.stop,
+                spool_id=place.spool_id,
+                epoch=place.epoch,
             ):
                 first = False
                 yield stored
@@ -199,7 +205,13 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
                         connect_collector(
                             place.uri, ssl_context=place.tls.context(), auth=place.auth
                         ) as client,
-                        client.read(at, place.stop, spool_id=place.spool_id, patience=0) as batches,
+                        client.read(
+                            at,
+                            place.stop,
+                            spool_id=place.spool_id,
+                            epoch=place.epoch,
+                            patience=0,
+                        ) as batches,
                     ):
                         async for batch in batches:
                             scope.deadline = math.inf  # The task of Spark takes its time.

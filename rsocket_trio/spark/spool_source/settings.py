@@ -23,6 +23,9 @@ DEFAULT_PORT: Final = 7878
 """The port of a collector's readers, if an address has none."""
 
 _MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+_LEASE: Final = 7 * 24 * 60 * 60 * 1000
+"""Milliseconds: a query may be stopped over the longest weekend."""
+_LONGEST_LEASE: Final = 10 * 365 * 24 * 60 * 60 * 1000
 _TRIM_ON: Final = ("start", "commit")
 
 
@@ -47,6 +50,7 @@ class SourceSettings:
     trim_on: Literal["start", "commit"] = "start"
     poll_timeout: float = 0.5
     collector_timeout: float = 30.0
+    lease: float = 7 * 86400.0
     mode: Mode = "PERMISSIVE"
     corrupt_column: str = "_corrupt_record"
     include_raw: bool = False
@@ -79,6 +83,7 @@ class SourceSettings:
             trim_on=cast("Literal['start', 'commit']", options.choice("trimOn", _TRIM_ON, "start")),
             poll_timeout=options.milliseconds("pollTimeoutMs", 500, 0),
             collector_timeout=options.milliseconds("collectorTimeoutMs", 30_000),
+            lease=options.milliseconds("leaseMs", _LEASE, 1000, _LONGEST_LEASE),
             mode=cast("Mode", options.choice("mode", _MODES, "PERMISSIVE")),
             corrupt_column=options.text("columnNameOfCorruptRecord", "_corrupt_record"),
             include_raw=options.flag("includeRaw", default=False),
