@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import resource
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from rsocket_trio.logfiles import FilesMissing, Following, MultilineRule, Regist
 from rsocket_trio.logfiles.tail import Tail
 from rsocket_trio.testing import assert_no_leaks
 from tests.logfiles.shipping import (
+    FOLLOWING,
     Receiver,
     following,
     looked,
@@ -451,6 +453,31 @@ async def test_nothing_is_sent_of_a_file_that_is_not_written_down(tmp_path, rece
         append(file, "1")
         await ship_once(tmp_path, receiver, "a.log")
     assert kept == [(0, 2)]
+
+
+async def test_a_moment_without_descriptors_is_no_end_of_a_file(tmp_path, receiver):
+    """The directory looks empty then. The beginning of a line is not shipped as a line."""
+    file = tmp_path / "a.log"
+    async with following(tmp_path, receiver, "*.log") as shipment:
+        # Its first bytes must be in the registry already, which cannot be written then.
+        append(file, "x" * 900, "y" * 900)
+        await receiver.until(lambda r: len(r.messages) == 2)
+        with file.open("a") as out:
+            out.write("be")
+            out.flush()
+            before = resource.getrlimit(resource.RLIMIT_NOFILE)
+            most = os.dup(out.fileno())  # the lowest number that is free
+            os.close(most)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+            try:
+                began = trio.current_time()
+                while trio.current_time() < began + 3 * FOLLOWING.close_after:
+                    await looked(shipment)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            out.write("gun\n")
+        await receiver.until(lambda r: len(r.messages) > 2)
+    assert receiver.messages[2:] == ["begun"]
 
 
 async def test_a_new_file_is_written_down_while_the_one_before_waits(tmp_path, receiver):

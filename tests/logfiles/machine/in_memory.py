@@ -21,6 +21,8 @@ from tests.logfiles.shipping import Receiver, reading
 class InMemory:
     """Runs shipments in a nursery. A kill is an end after which nothing is written any more."""
 
+    pace = 0.03
+
     def __init__(self, nursery, monkeypatch):
         self._nursery = nursery
         self._monkeypatch = monkeypatch

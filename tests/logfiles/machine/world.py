@@ -138,7 +138,7 @@ class World:
         self.is_running = False
         if self.is_away:
             await self._back()
-        self.arrived.check_registry(Registered(self.registry))
+        self.arrived.check_registry(Registered(self.registry), self.excused)
         for file in self.files:
             file.held = False
             if file.path is None:
@@ -310,27 +310,29 @@ class World:
             file.unlink()
 
     async def _pause(self):
-        await trio.sleep(self.rng.random() * 0.03)
+        await trio.sleep(self.rng.random() * self.runner.pace)
 
     async def _seen(self):
         """A file is written down whether or not a receiver is there."""
         file = self._current()
         if self.is_running and not self.is_limited and self._is_named(file):
-            await self._until(
-                lambda: Registered(self.registry).entry_of(file),
-                lambda: f"{file.path} is not known",
-            )
+            registered = lambda: Registered(self.registry).entry_of(file) is not None  # noqa: E731
+            await self._until(registered, lambda: f"{file.path} is not known")
 
     async def _settle(self):
         if not self.is_limited:
             await self._back()
-            await self._until(lambda: not self.missing(), lambda: f"missing: {self.missing()}")
+            while missing := self.missing():
+                await self._until(
+                    lambda before=missing: self.missing() != before,
+                    lambda before=missing: f"missing: {before}",
+                )
 
     async def _until(self, condition, problem):
-        with trio.move_on_after(PATIENCE / 15):
+        with trio.move_on_after(PATIENCE / 3):
             while not condition():
                 self.runner.check()
-                await trio.sleep(0.002)
+                await trio.sleep(self.runner.pace / 10)
             return
         raise AssertionError(problem())
 
