@@ -4,7 +4,7 @@
 # make test-fast   run the quick tests: no programs, peers or attacks, and no coverage
 # make interop     run only the tests with real peers
 # make chaos       run only attacks, faults, and cancellation everywhere; and the bad days
-# make bad-days    run the bad days: pipelines with Spark whose programs are killed, for ten minutes
+# make bad-days    run the bad days: pipelines and their parts, whose programs are killed, for a quarter of an hour
 # make mutants     check that the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
 #
 # Each target first installs what it needs into .venv. Other targets: lint types docs bench wheel clean.
@@ -70,9 +70,11 @@ chaos: $(VENV)/.test
 	$(CACHED) $(BIN)/python -m pytest $(PARALLEL) -m "chaos and not bad_days" $(PYTEST)
 	@$(MAKE) --no-print-directory bad-days
 
-# One after the other: each of them has several programs, and a gigabyte for Spark.
+# One after the other: each of them has several programs, and many have a gigabyte for Spark.
 bad-days: $(VENV)/.test
-	$(CACHED) TEST_SECONDS=300 $(BIN)/python -m pytest -o faulthandler_timeout=350 tests/spark/bad_days $(PYTEST)
+	$(CACHED) TEST_SECONDS=300 $(BIN)/python -m pytest -o faulthandler_timeout=350 \
+		tests/spark/bad_days tests/logfiles/test_machine_programs.py \
+		tests/lumberjack/log_handler/test_machine.py $(PYTEST)
 
 # Makes single changes to the tables of legal events and to copies of the package, and checks that a
 # test fails.

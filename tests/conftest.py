@@ -41,6 +41,8 @@ PARTS = {
         "collector/test_kill.py",
         "docs/test_code_blocks.py",
         "examples",
+        "logfiles/test_machine_programs.py",
+        "lumberjack/log_handler/test_machine.py",
         "lumberjack/log_handler/test_processes.py",
         "spool/test_kill.py",
         "spool/test_limited_file.py",
@@ -71,7 +73,6 @@ TRACED = frozenset({"cli", "testing", "transports/test_conformance.py"})
 
 UNTRACED = frozenset({
     "cli/test_event_lines.py::test_all_characters",
-    "cli/test_ship_kill.py",
     "cli/test_standard_streams.py",
     "collector/test_stalled_readers.py",
     "connection/test_idle_memory.py",

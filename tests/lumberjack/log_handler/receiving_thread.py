@@ -19,7 +19,7 @@ class ReceivingThread:
         self.raw = []
         self.batches = 0
         self.go_on = None
-        self._uri = uri
+        self.uri = uri
         self._stalled = False
         self._ready = threading.Event()
         self._thread = threading.Thread(target=trio.run, args=(self._main,), daemon=True)
@@ -28,7 +28,7 @@ class ReceivingThread:
         self._token = trio.lowlevel.current_trio_token()
         self.go_on = trio.Event()
         async with trio.open_nursery() as nursery:
-            server = await nursery.start(serve, self._store, self._uri)
+            server = await nursery.start(serve, self._store, self.uri)
             self.port = port_of(server)
             self.uri = f"lumberjack://127.0.0.1:{self.port}"
             self._scope = nursery.cancel_scope
