@@ -29,6 +29,8 @@ __all__ = [
 
 _MAX_SHOWN: Final = 64
 """Characters of a MIME type that an error shows: it may be a peer's own text."""
+_SUFFIXES: Final = frozenset({"cbor", "json"})
+"""Structured suffixes: the subtypes that tell the format of all types that end with them."""
 _UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -85,7 +87,9 @@ class Codecs:
     * The annotation ``bytes`` (or ``bytes | None``) means the data as they are, both ways.
     * Empty data are ``None`` if the annotation allows that. ``None`` is written as the MIME type
       writes it (``null``). The router makes a result of ``None`` an empty completion.
-    * Data of a MIME type without a codec are read and written as bytes only.
+    * A MIME type without a codec of its own that ends with ``+json`` or ``+cbor`` has that of
+      ``application/json`` or ``application/cbor`` (RFC 6839, RFC 8949).
+    * Data of another MIME type without a codec are read and written as bytes only.
 
     Args:
         codecs: Codecs by MIME type, added to those that are built in (CBOR, JSON, text, protobuf
@@ -109,7 +113,7 @@ class Codecs:
                 raise TypeError(
                     f"the codec for {mime_type!r} is not an object with encode and decode"
                 )
-            self._codecs[_essence(mime_type)] = codec
+            self._codecs[mime_type.partition(";")[0].strip().lower()] = codec
 
     @property
     def mime_types(self) -> Iterable[str]:
@@ -239,6 +243,17 @@ class Codecs:
             return is_message_type(annotation)
         return not isinstance(codec, OctetStreamCodec) or annotation is str
 
+    def registered(self, mime_type: str) -> str | None:
+        """Return the MIME type of `mime_types` whose codec is used for one; ``None`` if none is.
+
+        For example ``application/json`` for ``application/problem+json; charset=utf-8``.
+        """
+        essence = mime_type.partition(";")[0].strip().lower()
+        if essence in self._codecs:
+            return essence
+        _, plus, suffix = essence.rpartition("+")
+        return f"application/{suffix}" if plus and suffix in _SUFFIXES else None
+
     def check_mime_type(self, mime_type: str) -> None:
         """Refuse a MIME type without a codec.
 
@@ -248,8 +263,8 @@ class Codecs:
         self._find(mime_type)
 
     def _find(self, mime_type: str) -> Codec:
-        codec = self._codecs.get(_essence(mime_type))
-        if codec is None:
+        name = self.registered(mime_type)
+        if name is None:
             raise NoCodec(
                 f"there is no codec for {_shown(mime_type)}, whose data are read and written as "
                 f"bytes only; there are codecs for {', '.join(self.mime_types)}"
@@ -257,16 +272,12 @@ class Codecs:
         charset = _charset(mime_type)
         if charset not in _UTF_8:
             raise NoCodec(f"text must be UTF-8, not {charset[:_MAX_SHOWN]!a}")
-        return codec
+        return self._codecs[name]
 
 
 def _shown(mime_type: str) -> str:
     dots = "..." if len(mime_type) > _MAX_SHOWN else ""
     return f"{mime_type[:_MAX_SHOWN]!a}{dots}"
-
-
-def _essence(mime_type: str) -> str:
-    return mime_type.partition(";")[0].strip().lower()
 
 
 def _charset(mime_type: str) -> str:

@@ -16,7 +16,6 @@ from ..errors import Rejected, RSocketError
 from ..interactions.demand import PayloadStream
 from ..log_policy import logger
 from ..metadata import MIME
-from ..metadata.mime_types import same_mime_type
 from ..payload import Payload
 from ..responder import Setup
 from ..routing import Router
@@ -263,7 +262,7 @@ def _facts_of(setup: Setup) -> dict[str, str]:
 
 def _receipt_writer(mime_type: str) -> Callable[[Receipt], bytes]:
     """Return what writes receipts: as CBOR if the connection has CBOR, otherwise as JSON."""
-    is_cbor = same_mime_type(mime_type, MIME.CBOR)
+    is_cbor = DEFAULT_CODECS.registered(mime_type) == MIME.CBOR
     return DEFAULT_CODECS.encoder(Receipt, MIME.CBOR if is_cbor else MIME.JSON)
 
 

@@ -16,7 +16,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ..codecs import DEFAULT_CODECS
 from ..lumberjack import UnknownEncoding
+from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..spool import Batch, StoredBatch
 
@@ -45,7 +47,8 @@ def payloads_to_store(
     if not payloads:
         raise ValueError("a batch has at least one payload")
     known = {**(facts or {}), "mime": mime_type}
-    if _is_json(mime_type) and all(each.data and each.metadata is None for each in payloads):
+    is_json = DEFAULT_CODECS.registered(mime_type) == MIME.JSON
+    if is_json and all(each.data and each.metadata is None for each in payloads):
         lines = b"\n".join((*[each.data for each in payloads], b""))
         if lines.count(b"\n") == len(payloads):
             return Batch(len(payloads), lines, encoding=_LINES, facts=known)
@@ -104,8 +107,3 @@ def _check(stored: StoredBatch, count: int, *, damaged: bool) -> None:
             f"the batch at offset {stored.first} is damaged: it does not have {stored.count} "
             "payloads"
         )
-
-
-def _is_json(mime_type: str) -> bool:
-    essence = mime_type.partition(";")[0].strip().lower()
-    return essence == "application/json" or essence.endswith("+json")

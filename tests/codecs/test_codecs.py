@@ -102,6 +102,47 @@ def test_case_and_parameters_of_a_mime_type(mime_type):
     assert DEFAULT_CODECS.decode(b"1", int, mime_type) == 1
 
 
+@pytest.mark.parametrize(
+    ("mime_type", "data"),
+    [
+        ("application/problem+json", b"[1]"),
+        ("Application/Vnd.Test.V1+JSON; charset=utf-8", b"[1]"),
+        ("application/senml+cbor", b"\x81\x01"),
+        ("model/x.a+b+cbor", b"\x81\x01"),
+    ],
+)
+def test_the_suffix_of_a_mime_type(mime_type, data):
+    """Types that end with +json or +cbor have the codecs of JSON and CBOR (RFC 6839, RFC 8949)."""
+    assert DEFAULT_CODECS.decode(data, list[int], mime_type) == [1]
+    assert DEFAULT_CODECS.encode([1], list[int], mime_type) == data
+    assert DEFAULT_CODECS.can_encode(list[int], mime_type)
+
+
+@pytest.mark.parametrize("mime_type", ["image/svg+xml", "json", "+", "", "application/json+", "a"])
+def test_other_suffixes_have_no_codec(mime_type):
+    """Only a whole suffix that names JSON or CBOR tells a format."""
+    assert DEFAULT_CODECS.registered(mime_type) is None
+    with pytest.raises(CodecError, match="no codec"):
+        DEFAULT_CODECS.decode(b"[1]", list[int], mime_type)
+
+
+def test_a_codec_of_ones_own_comes_before_a_suffix():
+    """A type that is registered itself keeps its codec; a suffix gets the codec put for JSON."""
+
+    class Counting:
+        def encode(self, value, annotation):
+            return b"own"
+
+        def decode(self, data, annotation):
+            return "own"
+
+    codecs = Codecs({"application/problem+json": Counting()})
+    assert codecs.decode(b"[]", str, "application/problem+json") == "own"
+    assert codecs.decode(b"[]", list, "application/other+json") == []
+    codecs = Codecs({"application/json": Counting()})
+    assert codecs.decode(b"[]", str, "application/other+json") == "own"
+
+
 def test_another_charset_is_an_error():
     """Text is UTF-8; another decoding would give wrong letters."""
     with pytest.raises(CodecError, match="UTF-8, not 'latin-1'"):
