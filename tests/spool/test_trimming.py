@@ -297,6 +297,18 @@ async def test_a_clock_that_was_ahead_before_the_spool_was_opened(directory, mon
         assert spool.head == 5
 
 
+def test_the_first_batch_of_this_time_is_as_old_as_it_is(monkeypatch):
+    """It is at the head as the spool was opened, and is not as old as the opening."""
+    clocks = Clocks(monkeypatch)
+    ages = Ages(3)
+    clocks.advance(10)
+    stored_at = ages.stamp(3)
+    clocks.advance(2)
+    age = ages.of(3, stored_at)
+    assert (round(age.seconds, 6), age.certain) == (2, True)
+    assert not ages.of(2, stored_at).certain
+
+
 def test_steps_of_the_clock_are_bounded(monkeypatch):
     """A clock that is set all the time costs no memory, and steps without a batch none at all."""
     clocks = Clocks(monkeypatch)
