@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from contextlib import asynccontextmanager, suppress
 
+import pytest
 import trio
 
-from rsocket_trio.spool import OffsetTrimmed, SpoolConfig, open_spool
+from rsocket_trio.spool import (
+    OffsetTrimmed,
+    SpoolConfig,
+    description,
+    offline,
+    open_spool,
+    reach,
+    schema,
+)
 from tests.programs import environment
 from tests.spool.helpers import lines
 from tests.waiting import until
@@ -96,3 +106,29 @@ async def test_executors_read_while_the_writer_appends_and_trims(directory):
         assert len(ranges) + len(trimmed) == 50
         assert len(ranges) >= 25
         await until(lambda: spool.oldest >= max(ranges))
+
+
+@pytest.mark.parametrize(
+    ("module", "use"),
+    [
+        (reach, lambda where: reach.find_reach(where, 0, 1)),
+        (description, description.describe_spool),
+        (offline, lambda where: list(offline.read_range(where, 0, 1))),
+    ],
+)
+async def test_no_connection_stays_open(directory, monkeypatch, module, use):
+    """Not even if something else still refers to it, such as a traceback."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(1))
+    opened = []
+
+    def connect(where):
+        opened.append(schema.connect_reader(where))
+        return opened[-1]
+
+    monkeypatch.setattr(module, "connect_reader", connect)
+    use(directory)
+    for connection in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+    assert len(opened) == 1
