@@ -14,7 +14,7 @@ import trio.testing
 
 from rsocket_trio import Invalid, Metadata, Payload, connect
 from rsocket_trio.collector import EVENTS, IngestConfig
-from rsocket_trio.collector.gathering import ITEM_COST, size_of
+from rsocket_trio.collector.gathering import ITEM_COST, Gathering, size_of
 from rsocket_trio.collector.ingest_config import COLLECTOR_CONFIG
 from rsocket_trio.collector.own_metadata import own_metadata
 from rsocket_trio.errors import ApplicationError, ConnectionClosed
@@ -320,3 +320,16 @@ async def test_a_stop_does_not_wait_for_ever(directory):
                     async for reply in replies:
                         count += json.loads(reply.data)["count"]
     assert count <= len(data(directory)) < 100
+
+
+async def test_a_batch_has_its_size_exactly(autojump_clock):
+    """The event that reaches the size is the last one, although more have arrived."""
+    event = Payload(b"1" * 100)
+    config = IngestConfig(max_batch_size=2 * size_of(event), linger=5)
+    send, receive = trio.open_memory_channel[Payload](3)
+    for _ in range(3):
+        send.send_nowait(event)
+    gathering = Gathering(receive, config)
+    await gathering.fill()
+    assert gathering.full
+    assert gathering.take() == [event] * 2
