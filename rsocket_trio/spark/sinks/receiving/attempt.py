@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import trio
 
 from .... import Invalid, Rejected
 from .arrow_rows import count_rows
@@ -30,14 +31,16 @@ class Attempt:
 
     Attributes:
         facts: What the store knows of it.
+        begun_at: When it began, by the clock of trio.
         rows: The rows so far.
         size: The bytes so far.
         dropped: It is not staged any more: its rows are gone.
         committing: Its rows are being handed over, so it is kept.
     """
 
-    def __init__(self, facts: StagedAttempt, staging: Staging) -> None:
+    def __init__(self, facts: StagedAttempt, staging: Staging, age: float = 0.0) -> None:
         self.facts = facts
+        self.begun_at = trio.current_time() - age
         self.rows = facts.rows
         self.size = facts.size
         self.dropped = False

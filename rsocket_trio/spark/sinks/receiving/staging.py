@@ -13,6 +13,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf, nextafter
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -55,7 +56,8 @@ class Staging:
     Args:
         store: Keeps rows and commits.
         limits: What they may cost.
-        clock: Seconds since 1970.
+        clock: Seconds since 1970. It may be set, so ages come from the clock of trio, and this one
+            only says how old attempts of the process before are.
     """
 
     def __init__(
@@ -72,7 +74,8 @@ class Staging:
         # Batches that the application has, and that the store could not remember.
         self._handed_over: dict[Key, tuple[int, str]] = {}
         self._next_key = 0
-        self._cleaned_at = clock()
+        self._cleaned_at = trio.current_time()
+        self._committed_at = 0.0
         # The store is used by one thread at a time.
         self._thread: Final = trio.CapacityLimiter(1)
 
@@ -87,9 +90,11 @@ class Staging:
 
         attempts, commits = await self.in_store(load)
         for facts in attempts:
-            self.index.keep(Attempt(facts, self))
+            age = max(self._clock() - facts.begun_at, 0.0)
+            self.index.keep(Attempt(facts, self, age))
             self._next_key = max(self._next_key, facts.key + 1)
         self._commits.load(commits)
+        self._committed_at = commits[-1].at if commits else 0.0
 
     async def begin(self, owner: str, opening: Opening) -> Attempt | None:
         """Begin an attempt; ``None`` if its batch is committed already.
@@ -306,13 +311,15 @@ class Staging:
 
     async def _record(self, key: Key, request: CommitRequest) -> Commit:
         owner, query = key
+        # The oldest commits are forgotten first, also if the clock was set back in between.
+        self._committed_at = max(self._clock(), nextafter(self._committed_at, inf))
         commit = Commit(
             owner=owner,
             query=query,
             batch=request.batch,
             rows=request.rows,
             source=request.source,
-            at=self._clock(),
+            at=self._committed_at,
         )
         surplus = self._commits.surplus(owner, query)
         forgotten = [] if surplus is None else [surplus]
@@ -339,13 +346,13 @@ class Staging:
 
     def _clean(self) -> None:
         """Drop the attempts that are too old."""
-        now = self._clock()
+        now = trio.current_time()
         if now - self._cleaned_at < min(CLEAN_INTERVAL, self.limits.max_age):
             return
         self._cleaned_at = now
         for attempt in self.index.all():
             idle = attempt.facts.complete and not attempt.committing
-            if idle and now - attempt.facts.begun_at > self.limits.max_age:
+            if idle and now - attempt.begun_at > self.limits.max_age:
                 self.index.drop(attempt)
 
     async def _sweep(self) -> None:

@@ -28,7 +28,7 @@ class StagedAttempt:
         writer: As in `Opening`.
         format: As in `Opening`.
         schema: As in `Opening`.
-        begun_at: When it began, in seconds since 1970.
+        begun_at: When it began, in seconds since 1970, by a clock that may be set.
         rows: The number of its rows.
         size: The bytes that it costs.
         chunks: The number of its chunks.
@@ -61,7 +61,7 @@ class Commit:
         batch: As in `Opening`.
         rows: The number of its rows.
         source: As in `Opening`.
-        at: When it was committed, in seconds since 1970.
+        at: When it was committed, in seconds since 1970; later than the commits before it.
     """
 
     owner: str

@@ -34,7 +34,9 @@ from rsocket_trio.spark.sinks.messages import (
     Opening,
     encode,
 )
+from rsocket_trio.spark.sinks.receiving import receiver as receiver_module
 from rsocket_trio.spark.sinks.receiving.attempt import CHUNK_COUNT
+from rsocket_trio.spark.sinks.receiving.sqlite_store import SqliteStore
 from rsocket_trio.spark.sinks.receiving.staging import Staging
 from rsocket_trio.spark.sinks.receiving.store import MemoryStore
 from rsocket_trio.testing.in_memory import connected_pair
@@ -483,29 +485,51 @@ async def test_silent_tasks_end(autojump_clock):
         assert receiver.statistics().attempts == 0
 
 
-async def test_old_attempts_are_dropped(monkeypatch, place):
-    """Attempts of drivers that are gone do not stay for ever."""
-    now = 1e9
-    monkeypatch.setattr("time.time", lambda: now)
-    # The default of the clock was bound before.
-    from rsocket_trio.spark.sinks.receiving import receiver as module
-    from rsocket_trio.spark.sinks.receiving.staging import Staging
-
+async def test_old_attempts_are_dropped(monkeypatch, autojump_clock):
+    """Attempts of drivers that are gone do not stay for ever. A clock that is set drops none."""
+    wall = 1e9
     monkeypatch.setattr(
-        module, "Staging", lambda store, limits: Staging(store, limits, lambda: now)
+        receiver_module, "Staging", lambda store, limits: Staging(store, limits, lambda: wall)
     )
-    limits = SinkLimits(max_age=3600)
-    async with sink(Application(), limits=limits, **place) as (requester, receiver):
+    limits = SinkLimits(max_age=36)
+    async with sink(Application(), limits=limits) as (requester, receiver):
         await write(requester, opening("a"), rows(1))
-        now += 3000
+        wall += 10**7
+        await trio.sleep(30)
         await write(requester, opening("b", query="q2"), rows(1))
         assert receiver.statistics().attempts == 2
-        now += 1000
+        wall -= 10**8
+        await trio.sleep(10)
         await write(requester, opening("c", query="q3"), rows(1))
         assert receiver.statistics().attempts == 2
         with pytest.raises(CustomError, match="too old"):
             await commit(requester, ["a"], 1)
         await commit(requester, ["b"], 1, query="q2")
+
+
+async def test_attempts_of_the_process_before(tmp_path, autojump_clock):
+    """Their age is what the clock says at the start, and no less than nothing."""
+    wall = 1e9
+    store = SqliteStore(tmp_path / "sink")
+    first = Staging(store, SinkLimits(max_age=150), lambda: wall)
+    for name in ("old", "new", "ahead"):
+        wall = {"old": 1e9, "new": 1e9 + 80, "ahead": 2e9}[name]
+        attempt = await first.begin("", opening(name, query=name))
+        await attempt.complete()
+        first.end(attempt)
+    store.close()
+    wall = 1e9 + 160
+    store = SqliteStore(tmp_path / "sink")
+    again = Staging(store, SinkLimits(max_age=150), lambda: wall)
+    await again.load()
+    wall = 0
+    left = []
+    for _ in range(3):
+        await trio.sleep(62)
+        again._clean()
+        left.append(sorted(each.facts.attempt for each in again.index.all()))
+    assert left == [["ahead", "new"], ["ahead"], []]
+    store.close()
 
 
 async def test_queries_are_forgotten_in_the_order_of_their_commits(place):
