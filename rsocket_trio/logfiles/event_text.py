@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -32,7 +32,9 @@ _WIDE_BOMS: Final = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
+_to_json: Final = json.JSONEncoder(ensure_ascii=False).encode
+_quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
+"""The same for a text: `json.JSONEncoder.encode` calls it, behind checks that take as long."""
 
 
 def check_encoding(name: str) -> str:
@@ -99,7 +101,7 @@ class EventWriter:
     ) -> None:
         self._encoding = encoding
         self._invalid = invalid
-        more = f',"fields":{_quoted(dict(fields))}' if fields else ""
+        more = f',"fields":{_to_json(dict(fields))}' if fields else ""
         # Paths that are not UTF-8 have surrogates.
         path = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         self._head = (
@@ -120,11 +122,13 @@ class EventWriter:
 
     def write(self, entries: list[Entry]) -> list[bytes]:
         """Return the JSON text of each entry. ``@timestamp`` is the time now."""
-        head, text = self._before_offset(), self.text
+        head = self._before_offset()
+        encoding, invalid = self._encoding, self._invalid
+        quoted = _quoted
         return [
             f"{head}{start}{'' if lines == 1 and not cut else _flags(cut, lines)}"
             # Encodings such as UTF-7 can contain half a surrogate pair, which UTF-8 cannot.
-            f'}},"message":{_quoted(text(data))}}}'.encode("utf-8", "replace")
+            f'}},"message":{quoted(data.decode(encoding, invalid))}}}'.encode("utf-8", "replace")
             for start, _, data, cut, lines in self.without_mark(entries)
         ]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import accumulate, repeat
 from typing import Final
 
@@ -10,7 +11,8 @@ from .entry import Entry
 
 __all__ = ["LineSplitter"]
 
-_make: Final = Entry._make
+_make: Final[Callable[[tuple[int, int, bytes, bool, int]], Entry]] = partial(tuple.__new__, Entry)
+"""As `Entry._make`, which is a function of Python."""
 
 
 class LineSplitter:
@@ -28,6 +30,7 @@ class LineSplitter:
         self._max_line = max_line
         # The bytes that `feed` gave, and that `take` has not looked at.
         self._rest = b""
+        self._has_cr = False  # Whether a CR is in them.
         # The beginning of an incomplete line. One byte more than the limit: it may be a CR that
         # belongs to the line end.
         self._begun = bytearray()
@@ -54,6 +57,7 @@ class LineSplitter:
         if self._rest:
             raise ValueError("take all lines before you feed more bytes")
         self._rest = data
+        self._has_cr = b"\r" in data
 
     def skip(self, size: int) -> None:
         """Pass over bytes of the file that belong to no line, before a line has begun."""
@@ -96,7 +100,7 @@ class LineSplitter:
         starts = ends[:-1]
         del ends[0]
         self._at = self._start = ends[-1]
-        if any(map(bytes.endswith, pieces, repeat(b"\r"))):
+        if self._has_cr:
             pieces = [piece.removesuffix(b"\r") for piece in pieces]
         limit = self._max_line
         if max(map(len, pieces)) <= limit:
