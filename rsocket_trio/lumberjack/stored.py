@@ -135,7 +135,10 @@ def _from_frames(stored: StoredBatch) -> tuple[list[bytes], bool]:
         head += SHORT.pack(0x30 + version, COMPRESSED, len(stored.data))
     reader = BatchReader(_ANY_SIZE)
     try:
-        [batch] = reader.feed(head + stored.data)
+        found = reader.feed(head + stored.data)
+        while reader.more:
+            found += reader.feed(b"")
+        [batch] = found
     except (RemoteProtocolError, ValueError) as error:
         raise UnknownEncoding(
             f"the batch at offset {stored.first} cannot be read: {error}"

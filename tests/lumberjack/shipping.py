@@ -12,7 +12,7 @@ from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.lumberjack import BatchReader, ShipperConfig, connect
 from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
-from tests.lumberjack.vectors import ack
+from tests.lumberjack.vectors import ack, all_of
 
 RETRY = Retry(initial_delay=0.5, jitter=0)
 """Waits without chance: 0.5, 1, 2, 4, 8, 10, 10 s."""
@@ -45,7 +45,7 @@ class Peer:
             data = await self.stream.receive_some(65536)
             if not data:
                 return None
-            self._batches += self._reader.feed(data)
+            self._batches += all_of(self._reader, data)
         return self._batches.pop(0)
 
     async def numbers(self):

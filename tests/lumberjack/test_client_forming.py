@@ -15,6 +15,7 @@ from rsocket_trio.lumberjack.client import forming
 from rsocket_trio.lumberjack.client.deliveries import Delivery
 from rsocket_trio.lumberjack.client.event_encoder import EventEncoder
 from rsocket_trio.lumberjack.client.forming import form, pack
+from tests.lumberjack.vectors import all_of
 
 
 def deliveries_of(*calls, encoded=0):
@@ -90,12 +91,10 @@ def test_a_server_reads_it(version, level, size):
     while len(raw) < len(events):
         raw += encoder.encode(events, len(raw), len(events))
     data = trio.run(pack, raw, encoder)
-    reader = BatchReader()
-    (batch,) = reader.feed(data)
+    (batch,) = all_of(BatchReader(), data)
     assert list(batch.events) == raw
     assert (batch.version, batch.window, next(iter(batch.sequences))) == (version, 200, 1)
     assert (batch.compressed is not None) is (level > 0)
-    reader.feed(b"")
 
 
 async def test_others_run_while_a_large_window_is_formed():

@@ -55,6 +55,13 @@ def feed_all(reader, pieces):
     return batches, None
 
 
+def all_of(reader, data):
+    """Feed the data, in as many steps as it takes; return the batches."""
+    batches, error = feed_all(reader, [data])
+    assert error is None
+    return batches
+
+
 def facts(batches):
     """What must be equal however the bytes were cut."""
     return [

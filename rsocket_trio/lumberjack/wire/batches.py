@@ -123,7 +123,8 @@ class BatchBuilder:
     Attributes:
         events: The events of the batch that is being collected.
         version: The version of this batch, or 0 if none has begun.
-        done: The batches that are complete and not taken yet.
+        done: The batches that are complete and not taken yet. In a compressed frame, those out of
+            it, which are delivered if its checksum is right.
         window: The size of the window that was announced last; 0 before.
         expected: The sequence number of the next event, if the numbers go on as they began.
         room: How many events may follow by `ran`: none before the first event.
@@ -131,7 +132,8 @@ class BatchBuilder:
 
     __slots__ = (
         "_announced",
-        "_ceiling",
+        "_before",
+        "_began_here",
         "_compressed",
         "_first",
         "_inside_pairs",
@@ -141,7 +143,9 @@ class BatchBuilder:
         "_pairs",
         "_sequences",
         "_size",
+        "_unchecked",
         "_windows",
+        "_windows_before",
         "done",
         "events",
         "expected",
@@ -154,8 +158,10 @@ class BatchBuilder:
         self._limits: Final = limits
         self.done: list[IncomingBatch] = []
         self.window = 0  # As announced last.
-        self._ceiling: int | None = None  # In a compressed frame: the most batches in `done`.
-        self._windows = 0  # The number of W frames so far.
+        self._before: list[IncomingBatch] | None = None  # In a compressed frame: those before it.
+        self._unchecked = 0  # The memory of those out of it.
+        self._began_here = False  # Whether the batch has begun with this frame.
+        self._windows = self._windows_before = 0  # The number of W frames so far, and before it.
         self._last_window: float = inf  # In a compressed frame: the most of them.
         self._inside_pairs = 0  # Pairs since the last compressed frame began.
         self._restart()
@@ -175,8 +181,8 @@ class BatchBuilder:
 
     @property
     def held(self) -> int:
-        """The memory of the batch that is being collected, in bytes."""
-        return _memory(len(self.events), self._size, self._compressed)
+        """The memory of the batch that is being collected, in bytes, and of those not checked."""
+        return _memory(len(self.events), self._size, self._compressed) + self._unchecked
 
     @property
     def waits(self) -> bool:
@@ -324,60 +330,69 @@ class BatchBuilder:
         if self.events:
             self._deliver()
 
-    def begin_compressed(self) -> tuple[int, int, bool]:
-        """Take note that the next frames come out of a compressed frame; return a mark."""
-        most = self._limits.max_compressed_windows
-        self._ceiling = len(self.done) + most
-        self._last_window = self._windows + most  # A W frame may follow a W frame.
+    def begin_compressed(self) -> None:
+        """Take note that the next frames come out of a compressed frame."""
+        self._before, self.done = self.done, []
+        self._began_here = not self.events
+        self._windows_before = self._windows
+        # A W frame may follow a W frame.
+        self._last_window = self._windows + self._limits.max_compressed_windows
         self._inside_pairs = 0
-        return len(self.done), self._windows, not self.events
 
-    def end_compressed(self, payload: bytes, mark: tuple[int, int, bool]) -> None:
-        """Keep the payload with the batch whose events it contains, if it contains nothing else."""
-        self._end_ceiling()
-        done, windows, began_here = mark
-        if not began_here or windows != self._windows:
-            return
-        batches = len(self.done) - done
-        if self.events:
-            self._compressed = None if batches else payload
-        elif batches == 1:
-            self.done[-1] = attrs.evolve(self.done[-1], compressed=payload)
+    def end_compressed(self, payload: bytes) -> None:
+        """Take note that the compressed frame was valid, and is over.
 
-    def undo_compressed(self, mark: tuple[int, int, bool]) -> None:
+        Its payload is kept with the batch whose events it contains, if it contains nothing else.
+        """
+        found = self.done
+        self._leave_compressed()
+        if self._began_here and self._windows_before == self._windows:
+            if self.events:
+                self._compressed = None if found else payload
+            elif len(found) == 1:
+                found[0] = attrs.evolve(found[0], compressed=payload)
+        self.done += found
+
+    def undo_compressed(self) -> None:
         """Forget the batches out of a compressed frame that is not whole or not valid."""
-        self._end_ceiling()
-        del self.done[mark[0] :]
+        self._leave_compressed()
 
-    def _end_ceiling(self) -> None:
-        self._ceiling = None
+    def _leave_compressed(self) -> None:
+        self.done = self._before or []
+        self._before = None
+        self._unchecked = 0
         self._last_window = inf
 
     def take(self) -> list[IncomingBatch]:
         """Return the batches that are complete, once."""
-        done, self.done = self.done, []
+        if self._before is not None:
+            done, self._before = self._before, []
+        else:
+            done, self.done = self.done, []
         return done
 
     def drop(self) -> None:
-        """Forget the events of the batch that is not complete."""
+        """Forget what is not complete."""
         self._restart()
+        if self._before is not None:
+            self.undo_compressed()
 
     def _deliver(self) -> None:
-        if self._ceiling is not None and len(self.done) >= self._ceiling:
-            # These batches wait for the checksum of the frame, so there is no smaller step.
-            raise self._too_many_windows()
+        if self._before is not None and len(self.done) >= self._limits.max_compressed_windows:
+            raise self._too_many_windows()  # They are kept until the checksum of the frame.
         events, first = self.events, self._first
         # Both heads end where the bytes of the event begin.
         head = LONG.size if self._is_json else SHORT.size
-        self.done.append(
-            IncomingBatch(
-                version=self.version,
-                window=self.window if self.window or not events else 1,
-                events=events,
-                size=self._size - head * len(events),
-                is_json=self._is_json,
-                sequences=self._sequences or range(first, first + len(events)),
-                compressed=self._compressed,
-            )
+        batch = IncomingBatch(
+            version=self.version,
+            window=self.window if self.window or not events else 1,
+            events=events,
+            size=self._size - head * len(events),
+            is_json=self._is_json,
+            sequences=self._sequences or range(first, first + len(events)),
+            compressed=self._compressed,
         )
+        self.done.append(batch)
+        if self._before is not None:
+            self._unchecked += held_size(batch)
         self._restart()

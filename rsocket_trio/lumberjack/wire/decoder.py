@@ -7,10 +7,15 @@ reason if a frame is refused.
 
 An incomplete frame waits in a buffer until the number of bytes has arrived that its head, or its
 next length, demands. So each byte is copied a fixed number of times, however the stream is cut.
+
+A few bytes can become much work: a compressed frame of 16 KiB inflates to 16 MiB. So the work is
+counted, and a call of `FrameDecoder.feed` ends after some milliseconds, also inside a compressed
+frame: others can have their turn before the next call goes on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from rsocket_trio.errors import MalformedFrame, RemoteProtocolError
@@ -37,11 +42,36 @@ _unpack_short: Final = SHORT.unpack_from
 _unpack_long: Final = LONG.unpack_from
 _unpack_field: Final = FIELD.unpack_from
 
-_STEP: Final = 256
-"""Batches that are complete before `FrameDecoder.feed` returns: 64 KiB can hold 10922 windows."""
+_STEP: Final = 2**20
+"""The work of one call of `FrameDecoder.feed`, at most, and that of one more frame: a millisecond,
+or two. A window of 2048 events of usual size is less. The unit is a byte that is inflated."""
+
+_FRAME_WORK: Final = 2048
+_EVENT_WORK: Final = 64
+_PAIR_WORK: Final = 256
+"""The work of a frame, and of an event in a run, in this unit, as their times compare."""
 
 _HTTP: Final = (b"GET ", b"POST ", b"HEAD ", b"PUT ", b"DELETE ", b"OPTIONS ", b"CONNECT ", b"PRI ")
 _TLS: Final = b"\x16\x03"
+
+
+class _Opened:
+    """A compressed frame of which a part is inflated.
+
+    Args:
+        payload: Its whole payload.
+        parts: Inflates it.
+        inner: Decodes the frames in it.
+    """
+
+    __slots__ = ("inner", "part", "parts", "payload", "position")
+
+    def __init__(self, payload: bytes, parts: Iterator[bytes], inner: FrameDecoder) -> None:
+        self.payload: Final = payload
+        self.parts: Final = parts
+        self.inner: Final = inner
+        self.part = b""  # The newest part is decoded up to this position.
+        self.position = 0
 
 
 class FrameDecoder:
@@ -51,53 +81,62 @@ class FrameDecoder:
         limits: The limits of the connection.
         builder: Gets the windows and events.
         inside: The version of the compressed frame that contains the stream, or 0.
+
+    Attributes:
+        work: The work of the last call of `feed`, about in bytes that are inflated.
     """
 
     __slots__ = (
         "_builder",
         "_frames",
-        "_inflated",
         "_inside",
         "_limits",
         "_need",
-        "_pairs",
+        "_opened",
         "_partial",
-        "_unpacked",
         "_walked",
+        "work",
     )
 
     def __init__(self, limits: LumberjackLimits, builder: BatchBuilder, inside: int = 0) -> None:
         self._limits: Final = limits
         self._builder: Final = builder
         self._inside: Final = inside
+        self.work = 0
         self._frames = 0  # How many there were; counted only inside a compressed frame.
-        self._inflated = 0  # Bytes out of compressed frames, in this call of `feed`.
-        self._unpacked = 0  # Frames and pairs out of compressed frames, in this call of `feed`.
-        self._pairs = 0  # How many there were.
+        self._opened: _Opened | None = None  # Nothing behind it is decoded before its end.
         self._partial = bytearray()  # The first bytes of a frame that is not complete.
         self._need = 0  # How many bytes of this frame to wait for.
         self._walked: tuple[int, int] | None = None  # In a D frame: position, fields to come.
 
     @property
     def partial(self) -> bool:
-        """Whether a part of a frame has arrived."""
-        return bool(self._partial)
+        """Whether a part of a frame has arrived, or is decoded."""
+        return bool(self._partial) or self._opened is not None
+
+    @property
+    def opened(self) -> bool:
+        """Whether a part of a compressed frame is decoded, so that `feed` can go on with it."""
+        return self._opened is not None
 
     @property
     def held(self) -> int:
         """The memory of this part, in bytes."""
-        return len(self._partial)
+        opened = self._opened
+        if opened is None:
+            return len(self._partial)
+        return len(opened.payload) + len(opened.part) + opened.inner.held
 
     def drop(self) -> None:
         """Forget the part of a frame."""
         self._partial = bytearray()
+        self._opened = None
 
     def feed(self, data: bytes, position: int = 0) -> int:
         """Take bytes of the stream; return the position behind the last byte that was taken.
 
-        A few bytes can become many batches, and those of compressed frames any amount of memory. So
-        once this call has completed some hundred batches, or has inflated as much as one compressed
-        frame may contain, it returns before the next frame.
+        Once its work is enough, this call returns, before the next frame or inside a compressed
+        one. Then `opened` is true, or bytes are left; give them to the next call.
 
         Args:
             data: Bytes of the stream.
@@ -109,10 +148,12 @@ class FrameDecoder:
         """
         end = len(data)
         builder = self._builder
-        self._inflated = self._unpacked = 0
-        if self._partial:
+        self.work = 0
+        if self._opened is not None:
+            self._unpack(self._opened)
+        elif self._partial:
             position = self._complete(data, position)
-        while position < end and not self._satisfied():
+        while position < end and self.work < _STEP and self._opened is None:
             if builder.room:
                 position = self._run(data, position, end)
                 if position == end:
@@ -123,16 +164,6 @@ class FrameDecoder:
                 return end
             position = behind
         return position
-
-    def _satisfied(self) -> bool:
-        if self._inside:
-            return False  # The batches are kept until the checksum anyway.
-        limits = self._limits
-        return (
-            len(self._builder.done) >= _STEP
-            or self._inflated >= limits.max_inflated_size
-            or self._unpacked >= limits.max_compressed_frames
-        )
 
     def _run(self, data: bytes, position: int, end: int) -> int:
         """Take consecutive J frames; return the position behind them."""
@@ -160,6 +191,7 @@ class FrameDecoder:
         count = len(events) - before
         if count:
             self._count(count)
+            self.work += _EVENT_WORK * count
             builder.ran(count, position - begin)
         return position
 
@@ -209,6 +241,7 @@ class FrameDecoder:
         if not size:
             return 0
         self._count(1)
+        self.work += _FRAME_WORK
         return position + size
 
     # Each of these takes a frame of one type, and returns its size, or 0 if it is not complete.
@@ -253,7 +286,7 @@ class FrameDecoder:
             self._walked = size, fields
             return self._wait_for(size + 4 if fields else size)
         self._walked = None
-        self._pairs += count
+        self.work += _PAIR_WORK * count
         self._builder.count_pairs(count, inside=bool(self._inside))
         event = _cut(data, position + SHORT.size, position + size)
         self._builder.add(version, sequence, event, size, is_json=False)
@@ -283,25 +316,38 @@ class FrameDecoder:
         size: int = SHORT.size + length
         if available < size:
             return self._wait_for(size)
-        self._inflate(_cut(data, position + SHORT.size, position + size), version)
+        payload = _cut(data, position + SHORT.size, position + size)
+        inner = FrameDecoder(self._limits, self._builder, version)
+        parts = inflate(payload, self._limits.max_inflated_size)
+        self._opened = _Opened(payload, parts, inner)
+        self._builder.begin_compressed()
+        self._unpack(self._opened)
         return size
 
-    def _inflate(self, payload: bytes, version: int) -> None:
-        builder = self._builder
-        inner = FrameDecoder(self._limits, builder, version)
-        mark = builder.begin_compressed()
+    def _unpack(self, opened: _Opened) -> None:
+        """Go on with a compressed frame, to its end or until the work is enough."""
+        inner = opened.inner
         try:
-            for part in inflate(payload, self._limits.max_inflated_size):
-                inner.feed(part)
-                self._inflated += len(part)
+            while self.work < _STEP:
+                if opened.position == len(opened.part):
+                    part = next(opened.parts, None)
+                    if part is None:
+                        break
+                    opened.part, opened.position = part, 0
+                    self.work += len(part)
+                opened.position = inner.feed(opened.part, opened.position)
+                self.work += inner.work
+            else:
+                return
             if inner.partial:
                 raise MalformedFrame("the last frame in a compressed frame is cut off")
         except RemoteProtocolError:
             # Its checksum comes last, so all its batches may be complete already.
-            builder.undo_compressed(mark)
+            self._opened = None
+            self._builder.undo_compressed()
             raise
-        builder.end_compressed(payload, mark)
-        self._unpacked += inner._frames + inner._pairs
+        self._opened = None
+        self._builder.end_compressed(opened.payload)
 
     def _wait_for(self, need: int) -> int:
         self._need = need

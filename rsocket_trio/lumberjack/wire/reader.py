@@ -59,7 +59,12 @@ class BatchReader:
     @property
     def more(self) -> bool:
         """Whether bytes wait to be decoded. Call ``feed(b"")`` after you have used the batches."""
-        return bool(self._waiting)
+        return bool(self._waiting) or self._decoder.opened
+
+    @property
+    def work(self) -> int:
+        """How much work the last `feed` was, in bytes that are inflated, of a nanosecond each."""
+        return self._decoder.work
 
     @property
     def held(self) -> int:
@@ -76,7 +81,7 @@ class BatchReader:
     @property
     def flushable(self) -> bool:
         """Whether `flush` would return a batch."""
-        return self._builder.flushable
+        return self._builder.flushable and not self._decoder.opened
 
     def feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
         """Take bytes of the connection.
@@ -86,9 +91,9 @@ class BatchReader:
 
         Returns:
             The batches that are complete now, in order. A batch without events only asks for its
-            ACK. These are all, unless there are hundreds, or a large amount came out of compressed
-            frames: then `more` is true, and the next call returns further batches. So call it until
-            `more` is false, before you read from the connection again.
+            ACK. These are all, unless the bytes are much work, as compressed frames can be: after
+            some milliseconds this call returns, `more` is true, and the next call goes on. So call
+            it until `more` is false, before you read from the connection again.
 
         Raises:
             RemoteProtocolError: The peer broke the protocol or went past a limit: close the
@@ -134,7 +139,7 @@ class BatchReader:
         whole connection; without this call the last of their events would wait without end.
         The events of an announced window are not returned: the peer owes the rest of them.
         """
-        if not self._builder.flushable:
+        if not self.flushable:
             return None
         self._builder.finish()
         return self._builder.take()[0]
