@@ -5,6 +5,8 @@
 # make interop     run only the tests with real peers
 # make chaos       run only attacks, faults, and cancellation everywhere; and the bad days
 # make bad-days    run the bad days: pipelines and their parts, whose programs are killed, for a quarter of an hour
+# make kills       kill -9 a hundred times on each path from a file to Spark, and print what was lost; without
+#                  Spark by default: make kills KILLS=30 PATHS=tests/spark/bad_days/test_driver_killed.py
 # make mutants     check that the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
 #
 # Each target first installs what it needs into .venv. Other targets: lint types docs bench wheel clean.
@@ -25,7 +27,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 # processes above, and of the hundreds of programs that tests start, would compile all it imports.
 CACHED := env PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache
 
-.PHONY: demo demo-messaging demo-pipeline test test-fast without-peers interop chaos bad-days mutants lint types docs bench wheel peers clean
+.PHONY: demo demo-messaging demo-pipeline test test-fast without-peers interop chaos bad-days kills mutants lint types docs bench wheel peers clean
 .DELETE_ON_ERROR:
 
 # The quick part first. The other part needs PySpark and Java; both are installed into .venv.
@@ -75,6 +77,13 @@ bad-days: $(VENV)/.test
 	$(CACHED) TEST_SECONDS=300 $(BIN)/python -m pytest -o faulthandler_timeout=350 \
 		tests/spark/bad_days tests/logfiles/test_machine_programs.py \
 		tests/lumberjack/log_handler/test_machine.py $(PYTEST)
+
+KILLS := 100
+PATHS := tests/logfiles/test_machine_programs.py tests/lumberjack/test_kill.py tests/spool/test_kill.py \
+	tests/collector/test_kill.py tests/spark/sinks/receiving/test_kill.py
+
+kills: $(VENV)/.test
+	$(CACHED) KILLS=$(KILLS) TEST_SECONDS=3000 $(BIN)/python -m pytest -o faulthandler_timeout=9500 -rP $(PATHS) $(PYTEST)
 
 # Makes single changes to the tables of legal events and to copies of the package, and checks that a
 # test fails.

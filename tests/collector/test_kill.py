@@ -24,6 +24,7 @@ from rsocket_trio.lumberjack import ShipperConfig, stored_events
 from rsocket_trio.lumberjack import connect as connect_lumberjack
 from rsocket_trio.protocol.retry import Retry
 from tests.collector.running import stored
+from tests.kills import kills, report
 from tests.programs import environment
 from tests.waiting import until
 
@@ -36,7 +37,7 @@ CONFIG = ShipperConfig(
     pipelining=1,
     retry=Retry(initial_delay=0.02, max_delay=0.05),
 )
-KILLS = 5
+KILLS = kills(5)
 
 
 class Collecting:
@@ -166,10 +167,12 @@ async def test_kills_at_random_moments(directory):
         await trio.to_thread.run_sync(collecting.uri)
         found = numbers(directory)
     shipped = [each for each in found if each < 10**6]
+    report("shipper to collector", KILLS, range(acknowledged), shipped)
     assert acknowledged > 200 * KILLS
     assert set(shipped) == set(range(acknowledged))
     assert len(shipped) - acknowledged <= KILLS * WINDOW
     sent = [each for each in found if each >= 10**6]
+    report("RSocket channel to collector, with receipts", KILLS, received, received & set(sent))
     assert len(received) > KILLS
     assert received <= set(sent)
     assert len(set(sent)) == len(sent)

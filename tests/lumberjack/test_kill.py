@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,11 @@ import trio
 
 from rsocket_trio.lumberjack import stored_events
 from rsocket_trio.spool import open_spool
+from tests.kills import kills, report
 from tests.lumberjack.victims import IN_FLIGHT, LARGEST
 from tests.programs import environment
 
-KILLS = 100
+KILLS = kills(100)
 SEED = 11
 pytestmark = [
     pytest.mark.chaos,
@@ -96,13 +97,13 @@ def test_every_event_arrives():
         port = free_port()
         for what, place in places.items():
             children.start(what, place, port)
-        kills = 0
-        while kills < KILLS:
+        kills_done = 0
+        while kills_done < KILLS:
             time.sleep(rng.choice([0.05, 0.2, 0.4]) * rng.random())
             victims = rng.choice([["receive"], ["ship"], ["receive", "ship"]])
             for what in victims:
                 children.kill(what)
-                kills += 1
+                kills_done += 1
             if rng.random() < 0.3:
                 time.sleep(0.02)  # The other one notices.
             for what in victims:
@@ -120,6 +121,7 @@ def test_every_event_arrives():
         children.kill("receive")
         connections = trio.run(received, there)
 
+    report("spool, shipper, receiver, spool", kills_done, range(count), chain(*connections))
     assert count > 10 * KILLS
     arrived = set().union(*connections)
     assert arrived == set(range(count))
@@ -131,4 +133,4 @@ def test_every_event_arrives():
         assert newest - 2 * IN_FLIGHT * LARGEST < numbers[0] <= newest + 1
         newest = max(newest, numbers[-1])
     copies = sum(map(len, connections)) - count
-    assert 0 < copies < kills * 2 * IN_FLIGHT * LARGEST
+    assert 0 < copies < kills_done * 2 * IN_FLIGHT * LARGEST

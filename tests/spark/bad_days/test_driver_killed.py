@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
+
 import pytest
+
+from tests.kills import kills, report
 
 from .agents import sent
 from .arrived import assert_each_line_once, assert_no_line_lost, batch_attempts, file_sink
@@ -13,6 +17,8 @@ from .spark_app import AT_ONCE
 pytestmark = pytest.mark.bad_days
 
 VICTIMS = ["kill_jvm", "kill_python"]
+TURNS = max(3, kills(9) // 3)
+"""In each of them a collector, the driver and an agent are killed."""
 
 
 def batches(checkpoint, log):
@@ -80,10 +86,10 @@ def test_between_the_sink_and_the_commit_log(scene, application):
 def test_again_and_again(scene, application):
     """The driver, the collector and an agent are killed in turns, in the middle of anything."""
     collectors = [scene.collector("one"), scene.collector("two")]
-    logs = [scene.log(name, 60_000) for name in ("a", "b")]
+    logs = [scene.log(name, 20_000 * TURNS) for name in ("a", "b")]
     agents = [scene.agent(log, collector) for log, collector in zip(logs, collectors, strict=True)]
     source = lumberjack(*collectors, maxRowsPerTrigger=6_000)
-    for turn, kill in enumerate([*VICTIMS, "kill_jvm"]):
+    for turn, kill in enumerate(islice(cycle(VICTIMS), TURNS)):
         app = scene.application()
         before = len(batches(scene.checkpoint, "commits")) if turn else 0
         app.start([source], scene.file_sink(), scene.checkpoint, trigger=AT_ONCE)
@@ -104,6 +110,8 @@ def test_again_and_again(scene, application):
         agent.done()
     application.start([source], scene.file_sink(), scene.checkpoint).done()
     rows = file_sink(scene.sink)
+    lines = (row.line for row in rows)
+    report("agents, collectors, Spark, its file sink", 3 * TURNS, sent(*logs), lines)
     assert_no_line_lost(rows, sent(*logs))
     # Everything that was stored has arrived, duplicates of the agents included.
     assert len(rows) == sum(collector.spool().head for collector in collectors)

@@ -13,15 +13,16 @@ import pytest
 import trio
 
 from rsocket_trio import ConnectFailed, ConnectionClosed, StreamError, connect
+from tests.kills import kills, report
 from tests.programs import ROOT, environment
 from tests.spark.sinks.helpers import commit, opening, rows, write
 
 pytestmark = [pytest.mark.programs, pytest.mark.chaos]
 
-BATCHES = 40
+KILLS = kills(6)
+BATCHES = 7 * KILLS
 PARTITIONS = 3
 ROWS = 200
-KILLS = 6
 
 
 def free_port() -> str:
@@ -91,7 +92,7 @@ async def test_kills_under_load(tmp_path):
     done = trio.Event()
     progress: list[int] = []
     program = await trio.to_thread.run_sync(start, tmp_path, port)
-    kills = 0
+    killed = 0
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(drive, f"tcp://127.0.0.1:{port}", done, progress)
@@ -103,14 +104,15 @@ async def test_kills_under_load(tmp_path):
                 if not done.is_set():
                     program.kill()
                     program.communicate()
-                    kills += 1
+                    killed += 1
                     program = await trio.to_thread.run_sync(start, tmp_path, port)
             await done.wait()
     finally:
         program.kill()
         program.communicate()
-    assert kills == KILLS
+    assert killed == KILLS
     assert progress[-1] > BATCHES  # some batches were written more than once
     with closing(sqlite3.connect(tmp_path / "rows.sqlite3")) as database:
         found = database.execute("SELECT v FROM rows").fetchall()
+    report("rows to a responder", killed, range(BATCHES * PARTITIONS * ROWS), (v for (v,) in found))
     assert sorted(v for (v,) in found) == [*range(BATCHES * PARTITIONS * ROWS)]
