@@ -20,7 +20,7 @@ def kills(usual: int) -> int:
 
 def report(path: str, killed: int, sent: Iterable[object], arrived: Iterable[object]) -> None:
     """Print what has arrived at the end of a path, compared with what was sent."""
-    wanted, found = set(sent), Counter(arrived)
+    wanted, found = set(sent), Counter(iter(arrived))
     missing, invented = len(wanted - found.keys()), len(found.keys() - wanted)
     print(
         f"{path}: {killed} kills; of {len(wanted)} sent {missing} missing,"

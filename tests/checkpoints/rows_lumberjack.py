@@ -25,6 +25,7 @@ from rsocket_trio.lumberjack.server.bytes_in import TimedReader
 from rsocket_trio.lumberjack.server.handling import handle
 from rsocket_trio.lumberjack.server.incoming_memory import ShareOfIncoming
 from rsocket_trio.lumberjack.server.receiver import Receiver
+from rsocket_trio.lumberjack.server.turns import ShareOfTurns, Turns
 from rsocket_trio.routing.admission import admitted
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from rsocket_trio.sockets.farewell import drop_bytes, half_close
@@ -94,7 +95,7 @@ async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(full_window(1))
     share = ShareOfIncoming(shared(nothing).intake, list)
-    return TimedReader(here, DEFAULT, share, lambda: False).read
+    return TimedReader(here, DEFAULT, share, ShareOfTurns(Turns()), lambda: False).read
 
 
 @row("sockets.farewell.half_close")

@@ -42,8 +42,12 @@ class Connections:
         await trio.testing.wait_all_tasks_blocked()
 
 
-def shares_of(intake, count):
-    return [ShareOfIncoming(intake, unexpected) for _ in range(count)]
+def shares_of(intake, count, size=0):
+    """Shares that hold so much each: with 65 KiB, they wait."""
+    shares = [ShareOfIncoming(intake, unexpected) for _ in range(count)]
+    for share in shares:
+        share.hold(size, 0)
+    return shares
 
 
 async def test_below_the_bound_nobody_waits():
@@ -63,8 +67,7 @@ async def test_one_at_a_time_goes_past_the_bound(autojump_clock):
     intake = IncomingMemory(100 * KIB, 30)
     async with trio.open_nursery() as nursery:
         scene = Connections(nursery, intake)
-        one, two, three, full = shares_of(intake, 4)
-        full.hold(100 * KIB, 0)
+        one, two, three = shares_of(intake, 3, 65 * KIB)
         for share in (one, two, three):
             await scene.enter(share)
         assert (scene.entered, intake.waiting) == ([one], 2)
@@ -87,11 +90,11 @@ async def test_one_at_a_time_goes_past_the_bound(autojump_clock):
 
 async def test_those_that_wait_come_one_by_one():
     """When memory is free again, each one decodes before the next one is called."""
-    intake = IncomingMemory(100 * KIB, 30)
+    intake = IncomingMemory(600 * KIB, 30)
     async with trio.open_nursery() as nursery:
         scene = Connections(nursery, intake)
-        full, holder, *others = shares_of(intake, 7)
-        full.hold(150 * KIB, 0)
+        full, holder, *others = shares_of(intake, 7, 65 * KIB)
+        full.hold(600 * KIB, 0)
         await scene.enter(holder)
         holder.hold(90 * KIB, 0)
         for share in others:
@@ -108,7 +111,7 @@ async def test_those_that_wait_come_one_by_one():
 async def test_a_cancelled_one_leaves_nothing(when):
     """The next one is called in its place, unless it was called before it was cancelled."""
     intake = IncomingMemory(100 * KIB, 30)
-    holder, one, two, full = shares_of(intake, 4)
+    holder, one, two, full = shares_of(intake, 4, 65 * KIB)
     entered = []
 
     async def enter(share):
@@ -143,7 +146,28 @@ async def test_a_cancelled_one_leaves_nothing(when):
             scope.cancel()
     assert entered == ([one, two] if when == "after the call" else [two])
     full.close()
+    one.close()
     assert (intake.size, intake.waiting) == (0, 0)
+
+
+async def test_one_that_holds_little_does_not_wait():
+    """It makes small steps while the memory is at the bound, and waits once it holds much."""
+    intake = IncomingMemory(100 * KIB, 30)
+    small, large, waiting = shares_of(intake, 3)
+    assert await small.enter()
+    large.hold(100 * KIB, 0)
+    assert await large.enter()  # It has the turn.
+    for size in (0, 20 * KIB, 32 * KIB - 1):
+        small.hold(size, 0)
+        assert not await small.enter()
+    async with trio.open_nursery() as nursery:
+        scene = Connections(nursery, intake)
+        waiting.hold(32 * KIB, 0)
+        await scene.enter(waiting)
+        assert (scene.entered, intake.waiting) == ([], 1)
+        assert not await small.enter()
+        large.close()
+        small.close()
 
 
 async def test_random_connections(autojump_clock):
@@ -209,7 +233,7 @@ async def test_many_connections_with_large_batches():
                         await trio.sleep(0.01)
                 statistics = server.statistics()
                 assert statistics.held_size < 2 * MIB
-                assert 2 * MIB <= statistics.incoming_size < (2 + 2) * MIB
+                assert 2 * MIB <= statistics.incoming_size < (2 + 2) * MIB + count * 256 * KIB
                 gate.set()
             assert server.statistics().incoming_size == 0
             peak = tracemalloc.get_traced_memory()[1]
@@ -217,7 +241,7 @@ async def test_many_connections_with_large_batches():
             tracemalloc.stop()
         await server.aclose()
     # The bounds, two connections more, one step of decoding, and what 40 connections take.
-    assert peak < (2 + 2 + 2 + 1 + 6) * MIB
+    assert peak < (2 + 2 + 2 + 1 + 10) * MIB
 
 
 async def test_incomplete_batches_do_not_wait_for_each_other(autojump_clock):
@@ -275,7 +299,7 @@ async def test_a_sender_that_lets_others_wait(autojump_clock, caplog):
         await trio.testing.wait_all_tasks_blocked()
         await slow.sender.send(b"2")  # From now on it has the turn.
         await trio.testing.wait_all_tasks_blocked()
-        await good.sender.send(full_window(1))
+        await good.sender.send(window(1) + event(1, b" " * 70_000))
         began = trio.current_time()
         await trio.testing.wait_all_tasks_blocked()
         async with trio.open_nursery() as nursery:
@@ -332,7 +356,7 @@ async def test_many_senders_that_let_a_large_batch_wait(autojump_clock):
 
 
 async def test_incomplete_batches_that_let_others_wait(autojump_clock, caplog):
-    """The connection with the largest one is evicted, and a small batch comes in after a second."""
+    """A small batch comes in at once; after two seconds the largest connection is evicted."""
     config = LumberjackConfig(max_incoming_size=400_000, keepalive_interval=1000)
 
     async def accept(_batch):
@@ -362,10 +386,11 @@ async def test_incomplete_batches_that_let_others_wait(autojump_clock, caplog):
             async with served(of_all) as good:
                 await good.sender.send(full_window(1, n))
                 assert await good.sender.ack() == (2, n)
-                assert trio.current_time() - began < 1.1
-        assert of_all.intake.size < 400_000
+                assert trio.current_time() == began
+        assert (of_all.intake.waiting, ended) == (3, [])
         await trio.sleep(25)
-        assert [size for size, _ in ended] == [120_000]
+        assert ended == [(120_000, 4)]  # close_timeout is 2
+        assert of_all.intake.size < 400_000
         nursery.cancel_scope.cancel()
     (line,) = [record.getMessage() for record in caplog.records]
     assert "other senders wait for the memory that its incomplete batch takes" in line
@@ -373,9 +398,9 @@ async def test_incomplete_batches_that_let_others_wait(autojump_clock, caplog):
 
 
 async def test_complete_batches_evict_no_sender(autojump_clock, caplog):
-    """They give back their memory when they find room, so small senders wait for that."""
+    """They give back their memory when they find room, so the others wait for that."""
     config = LumberjackConfig(
-        max_incoming_size=300_000, max_waiting_batches=1, keepalive_interval=1000
+        max_incoming_size=750_000, max_waiting_batches=1, keepalive_interval=1000
     )
     gate = trio.Event()
 
@@ -384,7 +409,7 @@ async def test_complete_batches_evict_no_sender(autojump_clock, caplog):
 
     of_all = shared(handler, config)
     of_all.room.batches = 256  # No batch finds room for now.
-    large = encode_batch([b'"%s"' % (b"x" * 120_000)])
+    large = encode_batch([b'"%s"' % (b"x" * 300_000)])
     async with trio.open_nursery() as nursery:
 
         async def send(data):
@@ -395,7 +420,7 @@ async def test_complete_batches_evict_no_sender(autojump_clock, caplog):
         for _ in range(4):
             nursery.start_soon(send, large)
             await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(send, full_window(1))
+        nursery.start_soon(send, large)
         await trio.sleep(100)
         assert of_all.intake.waiting == 1
         gate.set()
@@ -405,7 +430,7 @@ async def test_complete_batches_evict_no_sender(autojump_clock, caplog):
 
 async def test_the_pause_does_not_count(autojump_clock, caplog):
     """A sender that waits for the turn is not too slow, however long it takes."""
-    config = LumberjackConfig(max_incoming_size=100_000, keepalive_interval=5000)
+    config = LumberjackConfig(max_incoming_size=200_000, keepalive_interval=5000)
     gate = trio.Event()
     handled = []
 
@@ -415,14 +440,15 @@ async def test_the_pause_does_not_count(autojump_clock, caplog):
 
     of_all = shared(handler, config)
     of_all.room.batches = 256  # No batch finds room for now.
-    large = encode_batch([b'"%s"' % (b"x" * 120_000)])
+    large = encode_batch([b'"%s"' % (b"x" * 300_000)])
     async with served(of_all) as one, served(of_all) as two, served(of_all) as three:
-        await three.sender.send(full_window(2)[:-1])
+        slow = window(2) + event(1, b" " * 70_000) + event(2)
+        await three.sender.send(slow[:-1])
         await trio.testing.wait_all_tasks_blocked()
         for sender in (one.sender, two.sender):  # The second one gets the turn.
             await sender.send(large)
             await trio.testing.wait_all_tasks_blocked()
-        await three.sender.send(full_window(2)[-1:])
+        await three.sender.send(slow[-1:])
         await trio.sleep(1000)
         assert of_all.intake.waiting == 1
         gate.set()

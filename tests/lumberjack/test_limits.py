@@ -299,7 +299,8 @@ def test_no_call_is_much_work(name):
         "windows": (window(0) + event(1)) * 2000,
         "events": window(60_000) + event(1, b"1") * 60_000,
         "one event": event(1, bytes(16 * MIB)),
-        "text": window(60_000) + b"".join(event(n, os.urandom(500).hex().encode()) for n in range(9000)),
+        "text": window(60_000)
+        + b"".join(event(n, os.urandom(500).hex().encode()) for n in range(9000)),
     }
     version = 1 if name == "pairs" else 2
     data = compressed(contents[name], version=version, level=1) + window(1, version)
@@ -312,7 +313,8 @@ def test_no_call_is_much_work(name):
             reader.feed(b"")
             steps.append(reader.work)
     assert len(steps) > 7
-    assert max(steps) <= 2.5 * MIB
+    copied = 4 * MIB if name == "one event" else 0  # Its 16 MiB, when it is complete.
+    assert max(steps) <= 2.5 * MIB + copied
 
 
 def test_more_bytes_before_the_rest_is_decoded():

@@ -24,7 +24,7 @@ def test_held_size():
 
 
 async def test_bounds_and_order():
-    """No more than fits is granted, in the order of asking; a large one is not overtaken."""
+    """No more than fits is granted. Small ones pass a large one; equal ones keep their order."""
     room = Room(3, 100)
     share = ShareOfRoom(room)
     order = []
@@ -37,17 +37,41 @@ async def test_bounds_and_order():
         for name, size in [("a", 40), ("b", 40), ("large", 90), ("c", 1), ("d", 1)]:
             nursery.start_soon(take, name, size)
             await trio.testing.wait_all_tasks_blocked()
-        assert (order, room.waiting) == (["a", "b"], 3)
+        assert (order, room.waiting) == (["a", "b", "c"], 2)
         share.give_back(40)
         await trio.testing.wait_all_tasks_blocked()
-        assert order == ["a", "b"]
+        assert (order, room.waiting) == (["a", "b", "c", "d"], 1)
         share.give_back(40)
         await trio.testing.wait_all_tasks_blocked()
-        assert sorted(order[2:]) == ["c", "d", "large"]
+        assert order[4:] == ["large"]
     assert (room.batches, room.size) == (3, 92) == (share.batches, share.size)
     share.close()
     share.close()
     assert (room.batches, room.size) == (0, 0)
+
+
+async def test_a_large_batch_is_not_overtaken_without_end():
+    """However many others come with a small one: it waits for about as many bytes as it has."""
+    room = Room(1000, 1000)
+    holder, large = ShareOfRoom(room), ShareOfRoom(room)
+    await holder.take(1000)
+    passed = 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(large.take, 900)
+        await trio.testing.wait_all_tasks_blocked()
+        while not large.batches:
+            small = ShareOfRoom(room)
+            nursery.start_soon(small.take, 10)
+            await trio.testing.wait_all_tasks_blocked()
+            holder.close()
+            if small.batches:
+                passed += 1
+                small.close()
+            holder = large if large.batches else ShareOfRoom(room)
+            if not large.batches:
+                await holder.take(1)
+            assert passed < 1000
+    assert passed < 300
 
 
 async def test_connections_come_in_the_order_of_asking():
@@ -86,22 +110,24 @@ async def test_one_batch_always_fits():
 
 async def test_a_cancelled_waiter_lets_the_next_one_in():
     room = Room(9, 100)
-    holder, large, small = (ShareOfRoom(room) for _ in range(3))
+    holder, first, second = (ShareOfRoom(room) for _ in range(3))
     await holder.take(60)
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope()
 
         async def wait():
             with scope:
-                await large.take(90)
+                await first.take(45)
 
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(small.take, 40)
+        await second.take(1)  # It passes, but then it has used more than the first one.
+        second.give_back(1)
+        nursery.start_soon(second.take, 40)
         await trio.testing.wait_all_tasks_blocked()
         assert room.waiting == 2
         scope.cancel()
-    assert (large.batches, small.batches, room.size) == (0, 1, 100)
+    assert (first.batches, second.batches, room.size) == (0, 1, 100)
 
 
 @pytest.mark.parametrize("seed", range(20))

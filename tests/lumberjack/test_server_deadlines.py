@@ -11,6 +11,7 @@ import trio.testing
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.lumberjack import LumberjackConfig
 from rsocket_trio.lumberjack.server.bytes_in import TimedReader
+from rsocket_trio.lumberjack.server.turns import ShareOfTurns, Turns
 from tests.lumberjack.receiving import full_window, served, shared
 from tests.lumberjack.vectors import event, window
 
@@ -88,7 +89,7 @@ async def test_a_wait_for_memory_does_not_count(autojump_clock):
     config = LumberjackConfig(batch_timeout=60, progress_timeout=1000)
     ours, theirs = trio.testing.memory_stream_pair()
     share = SlowShare()
-    reader = TimedReader(ours, config, share, lambda: False)
+    reader = TimedReader(ours, config, share, ShareOfTurns(Turns()), lambda: False)
     began = trio.current_time()
     await theirs.send_all(window(1))
     assert await reader.read() == []

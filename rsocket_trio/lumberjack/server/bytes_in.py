@@ -10,13 +10,17 @@ import trio
 
 from ...errors import RemoteProtocolError
 from ..wire.batches import IncomingBatch, held_size
+from ..wire.decoder import STEP
 from ..wire.reader import BatchReader, ReaderState
 from .config import LumberjackConfig
 from .incoming_memory import ShareOfIncoming
+from .turns import ShareOfTurns
 
 __all__ = ["TimedReader"]
 
 _READ_SIZE: Final = 64 * 2**10
+_SMALL_STEP: Final = 32 * 2**10
+"""The work of one step, as of `BatchReader.feed`, while the memory is short."""
 _MAX_FLUSH_DELAYS: Final = 20
 """A sender without window frames that is never silent gets its ACKs after this many delays."""
 
@@ -28,6 +32,7 @@ class TimedReader:
         stream: The stream of the connection.
         config: The limits and times.
         share: Gets the memory of what has arrived, up to `delivered`.
+        turns: Says when it may be decoded.
         owes: Returns whether the sender waits for an ACK.
 
     Attributes:
@@ -39,11 +44,13 @@ class TimedReader:
         stream: trio.abc.ReceiveStream,
         config: LumberjackConfig,
         share: ShareOfIncoming,
+        turns: ShareOfTurns,
         owes: Callable[[], bool],
     ) -> None:
         self._stream: Final = stream
         self._config: Final = config
         self._share: Final = share
+        self._turns: Final = turns
         self.reading = False
         self._returned = 0  # The memory of the batches that are not delivered yet.
         self._owes: Final = owes
@@ -111,13 +118,15 @@ class TimedReader:
 
     async def _feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
         began = trio.current_time()
-        await self._share.enter()
+        await self._turns.wait()
+        step = STEP if await self._share.enter() else _SMALL_STEP
         self._began += trio.current_time() - began
         between = self._reader.state is ReaderState.BETWEEN
         batches: list[IncomingBatch] = []
         try:
-            batches = self._reader.feed(data)
+            batches = self._reader.feed(data, step)
         finally:
+            self._turns.spent(self._reader.work)
             self._returned += sum(map(held_size, batches))
             self._heard = trio.current_time()
             if between or batches:

@@ -20,17 +20,17 @@ class LumberjackConfig:
             wait. Then the server reads nothing more from this connection, and TCP stops the sender.
             2, as Beats pipeline.
         max_batches: The complete batches that all connections of a server hold together. A
-            connection that would exceed it waits, in turn. 256.
+            connection that would exceed it waits; small batches pass the large ones of others. 256.
         max_held_size: The memory of these batches: their events, each with 64 bytes more, their
             compressed payloads, and 512 bytes for each batch. A batch that is larger than this is
             accepted when it is the only one. 256 MiB.
         max_incoming_size: The memory of what all connections have read besides: incomplete batches,
             and batches that wait for the room of ``max_batches`` and ``max_held_size``. At this
-            bound, one connection at a time reads on, and the others wait. So it may be exceeded by
-            what `LumberjackLimits` allow two connections, and by 128 KiB for each further one.
-            Connections that hold little go first. If one of them waits a second for incomplete
-            batches, or the turn of a connection lasts 2 seconds, those are closed whose incomplete
-            batches have taken the most memory for the longest time. 256 MiB.
+            bound, one connection at a time reads on, and the others wait, but for those that hold
+            less than 32 KiB. So it may be exceeded by what `LumberjackLimits` allow two
+            connections, and by 256 KiB for each further one. If the turn of a connection lasts 2
+            seconds, those are closed whose incomplete batches have taken the most memory for the
+            longest time. 256 MiB.
         first_byte_timeout: A sender must send its first byte within this time, and finish the TLS
             handshake before. The guards of a `rsocket_trio.Router` must answer within the same
             time. 10 s.

@@ -1,18 +1,20 @@
 """The memory of what all connections have read and not delivered yet: `IncomingMemory`.
 
-That is their incomplete frames and batches, and the batches that wait for `Room`. Batches are
-decoded in one step, so their memory is known only afterwards. So before a connection decodes what
-it has read, it waits until the memory is below the bound. Then only one connection can go past it.
+That is their incomplete frames and batches, and the batches that wait for `Room`. How much memory
+a step of decoding takes is known only afterwards. So before a connection decodes what it has read,
+it waits until the memory is below the bound. Then only one connection can go past it.
 
 While the memory is at the bound, incomplete batches could wait for each other without end. So one
 connection at a time has the *turn*: it may take more, until it holds no more than before. Its
 sender has a limited time for this.
 
-Senders that begin many batches and finish none would let all others wait. So connections that hold
-little go first. If one of them has waited a second for memory that incomplete batches take,
-connections are *evicted*: those whose incomplete batches have taken the most memory for the longest
-time. Their senders send the batches again. Connections that hold much have to wait for turns, so
-they get such help only if one turn lasts long.
+A connection that holds little does not wait, so nobody can delay the small batches of others. While
+the memory is at the bound, it decodes in small steps. So it can exceed the bound a little, and then
+it waits as those that hold much.
+
+Senders that begin many batches and finish none would let the others wait. So if one of those has
+waited a second, and the turn lasts long, connections are *evicted*: those whose incomplete batches
+have taken the most memory for the longest time. Their senders send the batches again.
 """
 
 from __future__ import annotations
@@ -26,27 +28,29 @@ import trio
 __all__ = ["IncomingMemory", "ShareOfIncoming"]
 
 _SMALL: Final = 64 * 2**10
-"""A connection that holds no more bytes goes first. It may also hold so many at the end of its turn
-if it held less before: a part of a batch that came with the end of another one."""
+"""A connection may hold so many bytes at the end of its turn if it held less before: a part of a
+batch that came with the end of another one."""
+
+_LITTLE: Final = 32 * 2**10
+"""A connection that holds fewer bytes does not wait."""
 
 _PATIENCE: Final = 1.0
-"""Seconds that a connection that holds little waits before another one is evicted."""
+"""Seconds that a connection waits before another one is evicted."""
 
 _PART: Final = 64
 """This part of the memory is made free by an eviction, in MiB 4 of 256. Of many senders that began
 small batches several are evicted, as a single one would not make room for a batch."""
 
 _LONG_TURN: Final = 2.0
-"""Seconds of one turn after which others that hold much need not wait any longer. Otherwise senders
-that send a byte now and then would have their turns one after the other, of half a minute each."""
+"""Seconds of one turn after which others need not wait any longer. Otherwise senders that send a
+byte now and then would have their turns one after the other, of half a minute each."""
 
 
 class IncomingMemory:
     """Bounds the bytes. Connections that find no room wait in a queue.
 
-    They are exceeded by what two connections may hold at most: one that decodes below the bound,
-    and then the one with the turn. Every other one may have `_SMALL` bytes more, and what it has
-    read.
+    They are exceeded by a step of decoding below the bound, by what the connection with the turn
+    may hold, and by 256 KiB of every other one: `_LITTLE` bytes, what it has read, a small step.
 
     Args:
         max_size: The bytes.
@@ -60,9 +64,8 @@ class IncomingMemory:
         self.size = 0
         self._max_size: Final = max_size
         self._turn_time: Final = turn_time
-        # Those that hold little, and those that hold much; in order, and fast to remove from.
-        self._light: dict[ShareOfIncoming, trio.Event] = {}
-        self._heavy: dict[ShareOfIncoming, trio.Event] = {}
+        # In order, and fast to remove from.
+        self._line: dict[ShareOfIncoming, trio.Event] = {}
         self._incomplete = 0  # The bytes of all incomplete batches.
         self._inside: set[ShareOfIncoming] = set()  # Those that hold such bytes.
         self._turn_began = 0.0
@@ -73,29 +76,31 @@ class IncomingMemory:
     @property
     def waiting(self) -> int:
         """The number of connections that wait to decode what they have read."""
-        return len(self._light) + len(self._heavy)
+        return len(self._line)
 
-    async def enter(self, share: ShareOfIncoming) -> None:
+    async def enter(self, share: ShareOfIncoming) -> bool:
         """Wait until the share may take more; see `ShareOfIncoming.enter`."""
         if share is self._turn:
-            return
-        if self._called is None and not self.waiting and self.size < self._max_size:
-            return
-        line = self._light if share.size <= _SMALL else self._heavy
-        called = line[share] = trio.Event()
+            return True
+        if self._called is None and not self._line and self.size < self._max_size:
+            return True
+        if share.size < _LITTLE:
+            return False
+        called = self._line[share] = trio.Event()
         self._admit()
         try:
             while not called.is_set():
                 with trio.move_on_after(_PATIENCE):
                     await called.wait()
                 share.overdue = not called.is_set()
-                if share.overdue and share is next(iter(self._light or self._heavy)):
+                if share.overdue and share is next(iter(self._line)):
                     self._admit()
         except trio.Cancelled:
             self._leave(share)
             raise
         finally:
             share.overdue = False
+        return True
 
     def hold(self, share: ShareOfIncoming, size: int, incomplete: int) -> None:
         """Take note of what a share holds now."""
@@ -119,8 +124,7 @@ class IncomingMemory:
         self.hold(share, 0, 0)
 
     def _leave(self, share: ShareOfIncoming) -> None:
-        self._light.pop(share, None)
-        self._heavy.pop(share, None)
+        self._line.pop(share, None)
         if share is self._called:  # It was called after it was cancelled, and before it ran.
             self._called = None
         if share is self._turn:
@@ -137,16 +141,14 @@ class IncomingMemory:
         free = self.size < self._max_size
         if free:
             self._end_turn()
-        line = self._light or self._heavy
-        if not line or self._called is not None:
+        if not self._line or self._called is not None:
             return
+        share = next(iter(self._line))
         if not free and self._turn is not None:
-            long = trio.current_time() >= self._turn_began + _LONG_TURN
-            if next(iter(line)).overdue and (self._light or long):
+            if share.overdue and trio.current_time() >= self._turn_began + _LONG_TURN:
                 self._evict()
             return
-        share = next(iter(line))
-        called = line.pop(share)
+        called = self._line.pop(share)
         if not free:
             share.allowance = max(share.size, _SMALL)
             self._turn_began = trio.current_time()
@@ -203,13 +205,16 @@ class ShareOfIncoming:
         self.deadline = inf
         self._intake: Final = intake
 
-    async def enter(self) -> None:
+    async def enter(self) -> bool:
         """Wait until this connection may decode what it has read. Then decode, and call `hold`.
+
+        Returns:
+            Whether it may make a step of the usual size; otherwise only a small one.
 
         Checkpoint: if it may not yet.
         If cancelled: it may not, and has left the queue.
         """
-        await self._intake.enter(self)
+        return await self._intake.enter(self)
 
     def hold(self, size: int, incomplete: int) -> None:
         """Take note of the bytes that the connection holds now.

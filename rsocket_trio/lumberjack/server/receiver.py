@@ -27,6 +27,7 @@ from .config import LumberjackConfig
 from .handling import Handler, handle
 from .incoming_memory import IncomingMemory, ShareOfIncoming
 from .room import Room, ShareOfRoom
+from .turns import ShareOfTurns, Turns
 from .waiting import WaitingBatches
 
 __all__ = ["Receiver", "Shared", "Totals"]
@@ -35,6 +36,8 @@ _STRANGE: Final = (
     "; nothing valid came before: check that it ships by Lumberjack (Beats: output.logstash), and "
     "uses TLS exactly for addresses lumberjacks://"
 )
+_HANDLING: Final = 4
+"""The work of a handler for a byte of its batch: it decodes events, usually at once."""
 _LAST_MOMENT: Final = 1.0
 """Seconds in which ACKs that were handed over may leave, if the connection is cancelled."""
 
@@ -64,6 +67,7 @@ class Shared:
         config: Limits and times.
         room: Bounds the batches that are held.
         intake: Bounds what has been read besides.
+        turns: Bounds the work of one turn of the loop.
         totals: Counts.
     """
 
@@ -72,6 +76,7 @@ class Shared:
     config: LumberjackConfig
     room: Room
     intake: IncomingMemory
+    turns: Turns = attrs.field(factory=Turns)
     totals: Totals = attrs.field(factory=Totals)
 
 
@@ -90,8 +95,9 @@ class Receiver:
         self._stream: Final = stream.stream
         self._name: Final = stream.info.peer or "a peer"
         self._incoming: Final = ShareOfIncoming(shared.intake, self._evict)
+        self._turns: Final = ShareOfTurns(shared.turns)
         self._reader: Final = TimedReader(
-            stream.stream, config, self._incoming, lambda: any(self._owed)
+            stream.stream, config, self._incoming, self._turns, lambda: any(self._owed)
         )
         self._waiting: Final = WaitingBatches(config.max_waiting_batches)
         self._share: Final = ShareOfRoom(shared.room)
@@ -199,6 +205,7 @@ class Receiver:
         """Have the batches handled, one after the other, until there is no more or one fails."""
         while (taken := await self._waiting.get()) is not None:
             incoming, size = taken
+            await self._turns.take(_HANDLING * size)
             if not await self._handle(incoming):
                 return
             del taken, incoming  # As above.

@@ -1,10 +1,15 @@
-"""The complete batches that all connections of a server hold: `Room`."""
+"""The complete batches that all connections of a server hold: `Room`.
+
+Those without room wait in a `FairQueue`: a small batch passes the large ones of others.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 import trio
+
+from .fair_queue import Account, FairQueue
 
 __all__ = ["Room", "ShareOfRoom"]
 
@@ -20,6 +25,9 @@ class _Waiter:
 
 class Room:
     """Bounds the batches and their bytes. Connections that find no room wait in a queue.
+
+    The first one in the queue is not overtaken by those that would fit: it comes without end of
+    others. But a batch that costs less may become the first one.
 
     One batch may always be held, so a batch that is larger than the room is not stuck.
 
@@ -37,7 +45,8 @@ class Room:
         self.size = 0
         self._max_batches: Final = max_batches
         self._max_size: Final = max_size
-        self._waiting: dict[_Waiter, None] = {}  # In order, and fast to remove from.
+        self._per_batch: Final = max_size // max_batches  # So both bounds are shared.
+        self._waiting: Final[FairQueue[_Waiter]] = FairQueue()
 
     @property
     def waiting(self) -> int:
@@ -50,12 +59,13 @@ class Room:
             self._grant(share, size)
             return
         waiter = _Waiter(share, size)
-        self._waiting[waiter] = None
+        place = self._waiting.put(share.account, size + self._per_batch, waiter)
+        self._admit()  # It may have become the first one.
         try:
             await waiter.granted.wait()
         except trio.Cancelled:
-            if waiter in self._waiting:
-                del self._waiting[waiter]
+            if place.waits:
+                self._waiting.remove(place)
                 self._admit()  # The next one may be smaller.
             else:
                 share.give_back(size)
@@ -77,13 +87,14 @@ class Room:
         self.size += size
         share.batches += 1
         share.size += size
+        self._waiting.charge(share.account, size + self._per_batch)
 
     def _admit(self) -> None:
-        while self._waiting:
-            waiter = next(iter(self._waiting))
+        while (place := self._waiting.first()) is not None:
+            waiter = place.item
             if not self._fits(waiter.size):
                 return
-            del self._waiting[waiter]
+            self._waiting.remove(place)
             self._grant(waiter.share, waiter.size)
             waiter.granted.set()
 
@@ -94,11 +105,13 @@ class ShareOfRoom:
     Attributes:
         batches: The batches that it holds.
         size: Their bytes.
+        account: What it has held so far.
     """
 
     def __init__(self, room: Room) -> None:
         self.batches = 0
         self.size = 0
+        self.account: Final = Account()
         self._room: Final = room
 
     async def take(self, size: int) -> None:

@@ -36,15 +36,15 @@ from .frames import (
 from .inflate import inflate
 from .limits import LumberjackLimits
 
-__all__ = ["FrameDecoder"]
+__all__ = ["STEP", "FrameDecoder"]
 
 _unpack_short: Final = SHORT.unpack_from
 _unpack_long: Final = LONG.unpack_from
 _unpack_field: Final = FIELD.unpack_from
 
-_STEP: Final = 2**20
-"""The work of one call of `FrameDecoder.feed`, at most, and that of one more frame: a millisecond,
-or two. A window of 2048 events of usual size is less. The unit is a byte that is inflated."""
+STEP: Final = 2**20
+"""The work after which `FrameDecoder.feed` returns: a millisecond or two. A window of 2048 events
+of usual size is less. The unit is a byte that is inflated."""
 
 _FRAME_WORK: Final = 2048
 _EVENT_WORK: Final = 64
@@ -94,6 +94,7 @@ class FrameDecoder:
         "_need",
         "_opened",
         "_partial",
+        "_step",
         "_walked",
         "work",
     )
@@ -103,6 +104,7 @@ class FrameDecoder:
         self._builder: Final = builder
         self._inside: Final = inside
         self.work = 0
+        self._step = STEP
         self._frames = 0  # How many there were; counted only inside a compressed frame.
         self._opened: _Opened | None = None  # Nothing behind it is decoded before its end.
         self._partial = bytearray()  # The first bytes of a frame that is not complete.
@@ -132,7 +134,7 @@ class FrameDecoder:
         self._partial = bytearray()
         self._opened = None
 
-    def feed(self, data: bytes, position: int = 0) -> int:
+    def feed(self, data: bytes, position: int = 0, step: int = STEP) -> int:
         """Take bytes of the stream; return the position behind the last byte that was taken.
 
         Once its work is enough, this call returns, before the next frame or inside a compressed
@@ -141,6 +143,7 @@ class FrameDecoder:
         Args:
             data: Bytes of the stream.
             position: Where to begin.
+            step: How much work is enough.
 
         Raises:
             RemoteProtocolError: A frame is malformed, not allowed here, or above a limit. The
@@ -149,11 +152,12 @@ class FrameDecoder:
         end = len(data)
         builder = self._builder
         self.work = 0
+        self._step = step
         if self._opened is not None:
             self._unpack(self._opened)
         elif self._partial:
             position = self._complete(data, position)
-        while position < end and self.work < _STEP and self._opened is None:
+        while position < end and self.work < self._step and self._opened is None:
             if builder.room:
                 position = self._run(data, position, end)
                 if position == end:
@@ -241,7 +245,7 @@ class FrameDecoder:
         if not size:
             return 0
         self._count(1)
-        self.work += _FRAME_WORK
+        self.work += _FRAME_WORK + size // 4  # A large one is copied.
         return position + size
 
     # Each of these takes a frame of one type, and returns its size, or 0 if it is not complete.
@@ -328,14 +332,14 @@ class FrameDecoder:
         """Go on with a compressed frame, to its end or until the work is enough."""
         inner = opened.inner
         try:
-            while self.work < _STEP:
+            while self.work < self._step:
                 if opened.position == len(opened.part):
                     part = next(opened.parts, None)
                     if part is None:
                         break
                     opened.part, opened.position = part, 0
                     self.work += len(part)
-                opened.position = inner.feed(opened.part, opened.position)
+                opened.position = inner.feed(opened.part, opened.position, self._step)
                 self.work += inner.work
             else:
                 return

@@ -15,7 +15,7 @@ from rsocket_trio.errors import MalformedFrame, RemoteProtocolError
 
 __all__ = ["STEP", "inflate"]
 
-STEP: Final = 256 * 2**10
+STEP: Final = 64 * 2**10
 """Bytes that one step inflates at most."""
 
 _SLICE: Final = 64 * 2**10

@@ -8,7 +8,7 @@ from typing import Final
 from rsocket_trio.errors import RemoteProtocolError, fresh_copy
 
 from .batches import BatchBuilder, IncomingBatch
-from .decoder import FrameDecoder
+from .decoder import STEP, FrameDecoder
 from .limits import DEFAULT_LUMBERJACK_LIMITS, LumberjackLimits
 
 __all__ = ["BatchReader", "ReaderState"]
@@ -83,11 +83,13 @@ class BatchReader:
         """Whether `flush` would return a batch."""
         return self._builder.flushable and not self._decoder.opened
 
-    def feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
+    def feed(self, data: bytes | bytearray, step: int = STEP) -> list[IncomingBatch]:
         """Take bytes of the connection.
 
         Args:
             data: Any number of bytes, cut anywhere.
+            step: The `work` after which this call returns, by default 1 MiB. It may be exceeded by
+                as much, and by 64 KiB and a frame.
 
         Returns:
             The batches that are complete now, in order. A batch without events only asks for its
@@ -113,7 +115,7 @@ class BatchReader:
                 data, position = self._waiting, self._position
             self._waiting = b""
         try:
-            position = self._decoder.feed(data, position)
+            position = self._decoder.feed(data, position, step)
         except RemoteProtocolError as error:
             self._refusal = fresh_copy(error)
             self.drop()
