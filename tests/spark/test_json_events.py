@@ -282,6 +282,17 @@ def test_times_far_from_the_first_ones():
     assert rows[300] == {"t": dt.datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=dt.UTC), "s": nine}
 
 
+def test_a_malformed_event_behind_times_far_from_the_first_ones():
+    """The second attempt, which such times get, finds it too; it fails no task."""
+    fields = StructType().add("t", TimestampType())
+    usual, nine = b'{"t":"2026-01-01T00:00:00Z"}', b'{"t":"2026-01-01T00:00:00.1234567Z"}'
+    bad = b'{"t":"2026-01-01T00:00:61.1234567Z"}'
+    rows = decode([usual] * 300 + [nine, bad, usual], fields)
+    assert [n for n, row in enumerate(rows) if row is None] == [301]
+    lines = b"\n".join([usual] * 300 + [bad, b""])
+    assert decode_lines(lines, 301, schema_of(fields)) is None
+
+
 def test_missing_and_null_members():
     rows = decode([b"{}", b'{"o":null,"l":null}', b'{"o":{}}', b'{"o":{"d":null,"l":[]}}'], PLAIN)
     assert [row["o"] for row in rows] == [
