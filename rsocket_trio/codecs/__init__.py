@@ -9,6 +9,8 @@ The modules, in reading order:
 - ``json``: the codec for JSON
 - ``text``: the codecs for plain text and for octets
 - ``protobuf``: the codec for messages of protobuf
+- ``same_to_msgspec``: which annotations msgspec may read, as they mean the same to it
+- ``left_out``: the defaults of dataclasses that msgspec leaves out
 - ``annotations``: annotations taken apart into unions, fields and type variables
 - ``mismatch``: the errors of a value and of an annotation, with their place
 - ``compiling``: the compiled forms of annotations, recursive ones included

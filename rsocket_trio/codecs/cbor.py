@@ -5,22 +5,37 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from io import BytesIO
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final
 from uuid import UUID
 
 import cbor2
+import msgspec
 
 from .annotations import ANY
+from .compiling import Kept
+from .containers import as_it_is
 from .forms import PLAIN_TYPES, Writer
+from .left_out import completed
 from .mismatch import Mismatch
 from .reading import Readers
-from .scalars import check_offset, datetime_text, exact_float, finite_decimal, float_of
-from .shapes import Shape, exactly, made_of
+from .same_to_msgspec import same_to_msgspec
+from .scalars import (
+    check_offset,
+    datetime_of,
+    duration_of,
+    duration_text,
+    exact_float,
+    finite_decimal,
+    moment_text,
+    time_of,
+)
+from .shapes import Shape, exactly, from_text, made_of
 from .writing import Writers
 
 __all__ = ["CborCodec"]
@@ -51,10 +66,12 @@ class CborCodec:
             _WRITERS,
             _KEPT,
             sets=True,
+            unknown=as_it_is,  # cbor2 may know it
             key=_key,
             kept_keys=_KEPT - {UUID},
             among_others={datetime: _with_offset},
         )
+        self._decoders = Kept(self._decoder)
         self._any_keys_size = any_keys_size
         self._max_parts = max_parts
 
@@ -72,6 +89,26 @@ class CborCodec:
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
+        return self._decoders.of(annotation)(data)
+
+    def _decoder(self, annotation: Any) -> Callable[[bytes], object]:
+        read = self._readers.reader(annotation)
+        if annotation in ANY or not same_to_msgspec(annotation, decimals=False):
+            return lambda data: read(self._parsed(data))
+        fast = completed(
+            partial(msgspec.convert, type=annotation, builtin_types=_OCTETS), annotation
+        )
+
+        def decode(data: bytes) -> object:
+            value = self._parsed(data)
+            try:
+                return fast(value)
+            except msgspec.ValidationError:
+                return read(value)
+
+        return decode
+
+    def _parsed(self, data: bytes) -> Any:
         if len(data) > _UNCOUNTED:
             _check_parts(data, self._max_parts)
         file = BytesIO(data)
@@ -83,9 +120,11 @@ class CborCodec:
         ).decode()
         if file.tell() != len(data):
             raise ValueError(f"{len(data) - file.tell()} bytes follow the CBOR item")
-        return value if annotation in ANY else self._readers.reader(annotation)(value)
+        return value
 
 
+_OCTETS: Final = (bytes, bytearray, memoryview)
+"""Types of CBOR of which msgspec makes no others: text is not taken for bytes."""
 _MAX_DEPTH: Final = 200
 """Levels of nested CBOR containers: more than data need, and far below Python's own limit."""
 _UNCOUNTED: Final = 64 * 2**10
@@ -171,7 +210,7 @@ _TAGGED: Final = (Fraction, IPv4Address, IPv6Address, IPv4Network, IPv6Network)
 _LEAVES: Final[dict[type, Shape]] = {
     **{kind: exactly(kind) for kind in (bytes, *_TAGGED)},
     # Jackson writes these without tags, and a BigDecimal for a double with one.
-    datetime: made_of(datetime, {str: datetime.fromisoformat}),
+    datetime: made_of(datetime, {str: datetime_of}),
     date: made_of(date, {str: date.fromisoformat}),
     UUID: made_of(UUID, {str: UUID, bytes: lambda octets: UUID(bytes=octets)}),
     Decimal: made_of(
@@ -182,14 +221,16 @@ _LEAVES: Final[dict[type, Shape]] = {
             str: lambda text: finite_decimal(Decimal(text)),
         },
     ),
-    float: made_of(float, {int: float, Decimal: float_of}, usual=(int,)),
+    float: made_of(float, {int: float, Decimal: float}, usual=(int,)),
+    time: from_text(time, time_of),
+    timedelta: from_text(timedelta, duration_of),
 }
 _KEPT: Final = frozenset((*PLAIN_TYPES, bytes, bytearray, date, UUID, *_TAGGED))
 
 
 def _moment(value: datetime) -> Any:
     # The tag is for RFC 3339, which has no times without an offset.
-    return datetime_text(value) if value.utcoffset() is None else check_offset(value)
+    return moment_text(value) if value.utcoffset() is None else check_offset(value)
 
 
 def _with_offset(value: datetime) -> datetime:
@@ -215,6 +256,8 @@ _WRITERS: Final[dict[type, Writer]] = {
     float: exact_float,
     Decimal: _decimal,
     datetime: _moment,
+    time: moment_text,
+    timedelta: duration_text,
     # A datetime is an instance of date, and would be written as a datetime.
     date: lambda value: date(value.year, value.month, value.day),
 }

@@ -1,4 +1,4 @@
-"""Compile annotations once: a `Compiler` makes the forms, and `Compiled` keeps them.
+"""Compile annotations once: a `Compiler` makes their forms, and `Kept` keeps what is made.
 
 Readers and writers are compiled in the same way: an annotation together with all the types it is
 made of. A type that contains itself, like a tree, is compiled with a reference that is filled in
@@ -14,11 +14,11 @@ from typing import Any, Final, Generic, TypeVar
 from .annotations import annotation_name
 from .mismatch import Unconvertible
 
-__all__ = ["MAX_KNOWN", "Compiled", "Compiler"]
+__all__ = ["MAX_KNOWN", "Compiler", "Kept"]
 
 MAX_KNOWN: Final = 1024
-"""The most annotations whose compiled form is kept. Only a program that makes classes while it runs
-has more. Then all forms are dropped, and compiled again when they are needed."""
+"""The most annotations for which something is kept. Only a program that makes classes while it runs
+has more. Then all of it is dropped, and made again when it is needed."""
 
 T = TypeVar("T")
 
@@ -54,6 +54,20 @@ class Compiler(ABC, Generic[T]):
         begun.append(made)
         return made
 
+    def whole(self, annotation: Any) -> T:
+        """Return the compiled form of an annotation that is no part of another.
+
+        Raises:
+            Unconvertible: It cannot be compiled.
+        """
+        try:
+            return self.compiled(annotation)
+        except RecursionError:
+            name = annotation_name(annotation)
+            raise Unconvertible(
+                f"{name} contains a new type at each level, without an end"
+            ) from None
+
     @abstractmethod
     def _compile(self, annotation: Any) -> T:
         """Compile a new annotation."""
@@ -66,38 +80,26 @@ class Compiler(ABC, Generic[T]):
         """
 
 
-class Compiled(Generic[T]):
-    """The compiled forms of annotations.
+class Kept(Generic[T]):
+    """What is made of annotations, once of each.
 
     Args:
-        compiler: Makes a compiler.
+        make: Makes it of an annotation.
     """
 
-    def __init__(self, compiler: Callable[[], Compiler[T]]) -> None:
-        self._compiler = compiler
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
         self._known: dict[Any, T] = {}
 
     def of(self, annotation: Any) -> T:
-        """Return the compiled form of an annotation.
-
-        Raises:
-            Unconvertible: It cannot be compiled.
-        """
+        """Return what is made of an annotation. Errors are raised each time."""
         try:
-            done = self._known.get(annotation)
+            known = self._known.get(annotation)
         except TypeError:  # something unhashable is in it
-            done = None
-        if done is None:
-            compiler = self._compiler()
-            try:
-                done = compiler.compiled(annotation)
-            except RecursionError:
-                name = annotation_name(annotation)
-                raise Unconvertible(
-                    f"{name} contains a new type at each level, without an end"
-                ) from None
+            return self._make(annotation)
+        if known is None:
+            known = self._make(annotation)
             if len(self._known) > MAX_KNOWN:
                 self._known.clear()
-            # Only now: the parts of an annotation that fails to compile may be incomplete.
-            self._known |= compiler.done
-        return done
+            self._known[annotation] = known
+        return known

@@ -11,6 +11,7 @@ from .shapes import Reader, Shape
 __all__ = [
     "ARRAY",
     "DICT",
+    "SETS",
     "as_it_is",
     "check_alike",
     "items",
@@ -22,6 +23,8 @@ __all__ = [
 
 ARRAY: Final = (list, tuple)
 """The types that lists and tuples are read from."""
+SETS: Final = (*ARRAY, set, frozenset)
+"""The types that sets are read from."""
 
 DICT: Final = frozenset((dict,))
 
@@ -37,12 +40,16 @@ def as_it_is(value: Any) -> Any:
 
 
 def items(
-    read_item: Reader, name: str, make: Callable[[Any], Any], accepted: tuple[type, ...] = ARRAY
+    read_item: Reader, name: str, make: Callable[[Any], Any], usual: tuple[type, ...] = ARRAY
 ) -> Shape:
-    """Return the shape of any number of items of one type; ``make`` gets a list of them."""
+    """Return the shape of any number of items of one type; ``make`` gets a list of them.
+
+    They are read from lists, tuples and sets; in a union, from a set only if it is among ``usual``
+    or no other member takes it.
+    """
 
     def read(value: Any) -> Any:
-        if not isinstance(value, accepted):
+        if not isinstance(value, SETS):
             raise Mismatch.of(name, value)
         if read_item is as_it_is:
             return make(value)
@@ -57,7 +64,7 @@ def items(
             raise
         return done if make is list else make(done)
 
-    return Shape(read, frozenset(accepted))
+    return Shape(read, frozenset(SETS), spare=frozenset(SETS).difference(usual))
 
 
 def steps_of(places: Collection[Any]) -> list[str]:

@@ -1,22 +1,37 @@
-"""The codec for ``application/json``: `JsonCodec`."""
+"""The codec for ``application/json``, with msgspec: `JsonCodec`."""
 
 from __future__ import annotations
 
-import json
-import typing
+import re
 from base64 import b64decode, b64encode
-from datetime import date, datetime
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import accumulate
 from types import GenericAlias
 from typing import Any, Final
 from uuid import UUID
 
-from .annotations import ANY
+import attrs
+import msgspec
+
+from .compiling import Kept
 from .forms import PLAIN_TYPES, Writer
+from .left_out import completed
 from .mismatch import Mismatch
 from .reading import Readers
-from .scalars import date_text, datetime_text, finite_decimal, finite_float
-from .shapes import Shape, from_text
+from .same_to_msgspec import same_to_msgspec
+from .scalars import (
+    date_text,
+    datetime_of,
+    duration_of,
+    duration_text,
+    finite_decimal,
+    finite_float,
+    moment_text,
+    time_of,
+)
+from .shapes import Shape, from_text, made_of
 from .writing import Writers
 
 __all__ = ["JsonCodec"]
@@ -25,12 +40,14 @@ __all__ = ["JsonCodec"]
 class JsonCodec:
     """``application/json`` (RFC 8259), in UTF-8. attrs classes and dataclasses are objects.
 
-    NaN and Infinity are refused, reading and writing, and so are numbers too large for a float.
-    Bytes are base64 text; datetimes, dates, Decimal and UUID are text.
+    NaN and Infinity are refused, reading and writing, and so are numbers too large for a float,
+    halves of surrogate pairs, and more than 200 levels of lists and objects. Bytes are base64 text;
+    dates, times and UUIDs are text, and so is a Decimal, which is also read from a number, exactly.
     """
 
     def __init__(self) -> None:
         self._readers = Readers(_LEAVES, key=_INT_KEY)
+        self._exact_readers = Readers(_LEAVES, key=_INT_KEY, exact=True)
         self._writers = Writers(
             _WRITERS,
             PLAIN_TYPES - {float},
@@ -38,6 +55,7 @@ class JsonCodec:
             kept_keys=frozenset((str,)),
             check_key=lambda key: self._readers.reader(GenericAlias(dict, (key, Any))),
         )
+        self._decoders = Kept(self._decoder)
 
     def check_decode(self, annotation: Any) -> None:
         """See `Codec.check_decode`."""
@@ -49,31 +67,125 @@ class JsonCodec:
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
-        return _to_json(self._writers.any_writer(annotation)(value)).encode()
+        return _to_json(self._writers.any_writer(annotation)(value))
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
-        value = _from_json(data.decode())
-        return value if annotation in ANY else self._readers.reader(annotation)(value)
+        return self._decoders.of(annotation)(data)
+
+    def _decoder(self, annotation: Any) -> Callable[[bytes], object]:
+        read, parse = self._readers.reader(annotation), _from_json
+        if self._readers.reads(Decimal, annotation):
+            read, parse = self._exact_readers.reader(annotation), _from_json_exactly
+        fast = None
+        if same_to_msgspec(annotation, decimals=True):
+            fast = completed(msgspec.json.Decoder(annotation).decode, annotation)
+
+        def decode(data: bytes) -> object:
+            if not data.isascii():
+                data.decode()  # msgspec does not look at the text of keys that it skips
+            _check_depth(data)
+            try:
+                if fast is not None:
+                    try:
+                        return fast(data)
+                    except msgspec.ValidationError as error:
+                        if len(data) > _LARGE:
+                            _refuse_type(error)
+                return read(parse(data))
+            except msgspec.DecodeError as error:
+                raise _malformed(error, data) from None
+
+        return decode
 
 
-_to_json: Final = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":")
-).encode
+_LARGE: Final = 64 * 2**10
+"""Bytes of data of which no value is built if msgspec has found a value of a wrong type."""
+_MAX_DEPTH: Final = 200
+"""Levels of lists and objects: more than data need. Without this bound it is Python's own, which a
+program may have raised, and a thread with a small stack crashes before."""
+_OPENING: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)).difference(b'[]{}"'))
+_STEPS: Final = bytes.maketrans(b"[]", b"\x01\xff")
+_ROUNDS: Final = 8
 
 
-def _refuse_constant(name: str) -> typing.NoReturn:
-    raise ValueError(f"{name} is not allowed in JSON")
+def _check_depth(data: bytes) -> None:
+    """Refuse data of too many levels.
+
+    Data with few brackets are not looked at. Otherwise strings are taken away, then pairs of
+    brackets without anything between: what has only a few levels has gone after a few rounds.
+    """
+    if data.count(b"[") + data.count(b"{") <= _MAX_DEPTH:
+        return
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # A pair of adjacent quotes can go: whether a bracket is within a string stays as it was.
+    brackets = data.translate(_OPENING, _NO_BRACKETS).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = b"".join(brackets.split(b'"')[::2])
+    for _ in range(_ROUNDS):
+        brackets = brackets.replace(b"[]", b"")
+    steps = memoryview(brackets.translate(_STEPS)).cast("b")
+    if max(accumulate(steps), default=0) > _MAX_DEPTH - _ROUNDS:
+        raise Mismatch(f"more than {_MAX_DEPTH} levels of lists and objects")
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if number - number:  # NaN, for an infinite number; isinf() takes longer
-        raise ValueError("a number is too large for a float")
-    return number
+_WRONG_TYPE: Final = re.compile(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$([^`]*)`)?")
+_MISSING: Final = re.compile(r"Object missing required field `([^`]*)`(?: - at `\$([^`]*)`)?")
+_STEP: Final = re.compile(r"\.[^.\[]+|\[[^\]]*\]")
+_NAMES: Final = {"object": "dict", "array": "list", "null": "None"}
 
 
-_from_json: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
+def _refuse_type(error: msgspec.ValidationError) -> None:
+    """Refuse a value of a wrong type, or none, with the place that msgspec gives.
+
+    The readers would refuse it too, but they would build the whole of the data first. Places have
+    names of fields only, and ``[...]`` for keys.
+
+    Raises:
+        Mismatch: The error is of this kind.
+    """
+    found = _WRONG_TYPE.fullmatch(str(error))
+    if found is not None:
+        expected, got, place = found.groups("")
+        names = " | ".join([_NAMES.get(name, name) for name in expected.split(" | ")])
+        mismatch = Mismatch(f"expected {names}, got {_NAMES.get(got, got)}")
+    else:
+        found = _MISSING.fullmatch(str(error))
+        if found is None:
+            return
+        name, place = found.groups("")
+        mismatch = Mismatch("expected a value, got nothing")
+        mismatch.within(f".{name}")
+    for step in reversed(_STEP.findall(place)):
+        mismatch.within(step)
+    raise mismatch from None
+
+
+def _malformed(error: msgspec.DecodeError, data: bytes) -> Mismatch:
+    if isinstance(error, msgspec.ValidationError):
+        return Mismatch("a number is out of range")
+    if not data:
+        return Mismatch("no data")
+    found = re.search(r"\(byte (\d+)\)", str(error))
+    return Mismatch(f"not JSON, at byte {len(data) if found is None else found[1]}")
+
+
+def _whole(value: Any) -> Any:
+    """Return a value of a subclass of a plain type as one of that type."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise Mismatch.of("a value", value)
+
+
+_to_json: Final = msgspec.json.Encoder(enc_hook=_whole).encode
+_from_json: Final = msgspec.json.Decoder().decode
+_from_json_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 def _int_from_text(text: str) -> int:
@@ -85,17 +197,24 @@ def _int_from_text(text: str) -> int:
 
 _LEAVES: Final[dict[type, Shape]] = {
     bytes: from_text(bytes, lambda text: b64decode(text, validate=True)),
-    datetime: from_text(datetime, datetime.fromisoformat),
+    datetime: from_text(datetime, datetime_of),
     date: from_text(date, date.fromisoformat),
-    Decimal: from_text(Decimal, Decimal),
+    time: from_text(time, time_of),
+    timedelta: from_text(timedelta, duration_of),
+    # A number is one only if no other member of a union takes numbers.
+    Decimal: attrs.evolve(
+        made_of(Decimal, {str: Decimal, int: Decimal}), spare=frozenset((int, Decimal))
+    ),
     UUID: from_text(UUID, UUID),
 }
 _INT_KEY: Final = from_text(int, _int_from_text)
 _WRITERS: Final[dict[type, Writer]] = {
     **dict.fromkeys((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
     float: finite_float,
-    datetime: datetime_text,
+    datetime: moment_text,
     date: date_text,
+    time: moment_text,
+    timedelta: duration_text,
     Decimal: lambda value: str(finite_decimal(value)),
     UUID: str,
 }
@@ -106,5 +225,5 @@ def _key(key: Any) -> str:
     if isinstance(key, str):
         return key
     if key is None or isinstance(key, int | float):
-        return _to_json(key)
+        return _to_json(key).decode()
     raise Mismatch.of("a key of text", key)

@@ -31,10 +31,11 @@ from .annotations import (
     stripped,
     typed_dict_fields,
 )
-from .compiling import Compiled, Compiler
+from .compiling import Compiler, Kept
 from .containers import (
     ARRAY,
     DICT,
+    SETS,
     as_it_is,
     check_alike,
     items,
@@ -44,7 +45,7 @@ from .containers import (
     steps_of,
 )
 from .mismatch import Mismatch, Unconvertible, raise_missing
-from .shapes import PLAIN, Reader, Shape, enum, literal, made, made_from
+from .shapes import PLAIN, Reader, Shape, enum, floats_of, literal, made, made_from, with_floats
 from .unions import choice_of
 
 __all__ = ["Readers", "no_way"]
@@ -61,7 +62,6 @@ _FROZEN_SETS: Final = (frozenset, abc.Set)
 _MAPPINGS: Final[tuple[Any, ...]] = (dict, abc.Mapping, abc.MutableMapping)
 _SPECIAL_MAPPINGS: Final[tuple[Any, ...]] = (OrderedDict, defaultdict, Counter)
 _BARE_TUPLES: Final[tuple[Any, ...]] = (tuple, typing.Tuple)  # noqa: UP006 - a user may write it
-_ANYTHING: Final = Shape(as_it_is, frozenset())
 
 
 class Readers:
@@ -71,12 +71,21 @@ class Readers:
         leaves: How types without parts are read; `int`, `str`, `float`, `bool` and `None` are
             known already.
         key: How keys annotated `int` are read in a format whose keys are text.
+        exact: Floats come as the Decimal of their digits.
     """
 
-    def __init__(self, leaves: Mapping[type, Shape], key: Shape | None = None) -> None:
+    def __init__(
+        self, leaves: Mapping[type, Shape], key: Shape | None = None, *, exact: bool = False
+    ) -> None:
         self.leaves = {**PLAIN, **leaves}
         self.key = key
-        self._shapes = Compiled(lambda: _Compiler(self))
+        self.exact = exact
+        self.anything = Shape(floats_of if exact else as_it_is, frozenset())
+        self._kept = Kept(self._compiled)
+
+    def _compiled(self, annotation: Any) -> tuple[Reader, frozenset[type]]:
+        compiler = _Compiler(self)
+        return compiler.whole(annotation).read, frozenset(compiler.leaves)
 
     def reader(self, annotation: Any) -> Reader:
         """Return a function that makes a plain value one of the annotated type.
@@ -88,7 +97,11 @@ class Readers:
         Raises:
             Unconvertible: No value can be converted to that type.
         """
-        return self._shapes.of(annotation).read
+        return self._kept.of(annotation)[0]
+
+    def reads(self, leaf: type, annotation: Any) -> bool:
+        """Return whether a type without parts is somewhere in an annotation."""
+        return leaf in self._kept.of(annotation)[1]
 
 
 class _Compiler(Compiler[Shape]):
@@ -97,6 +110,7 @@ class _Compiler(Compiler[Shape]):
     def __init__(self, readers: Readers) -> None:
         super().__init__()
         self._readers = readers
+        self.leaves: set[type] = set()
 
     def _reference(self, annotation: Any, whole: list[Shape]) -> Shape:
         return Shape(lambda value: whole[0].read(value), _taken_by(annotation))
@@ -104,7 +118,7 @@ class _Compiler(Compiler[Shape]):
     def _compile(self, annotation: Any) -> Shape:
         members = members_of(annotation)
         if not set(ANY).isdisjoint(members):
-            return _ANYTHING
+            return self._readers.anything
         if len(members) > 1:
             shapes = [(member, self.compiled(member)) for member in members]
             return choice_of(annotation_name(stripped(annotation)), shapes)
@@ -112,11 +126,11 @@ class _Compiler(Compiler[Shape]):
         cls = typing.get_origin(plain) or plain
         name = annotation_name(plain)
         if cls is typing.Literal:
-            return literal(name, typing.get_args(plain))
+            return self._with_floats(literal(name, typing.get_args(plain)))
         if not isinstance(cls, type):
             raise no_way(plain)
         if issubclass(cls, Enum):
-            return enum(cls)
+            return self._with_floats(enum(cls))
         if has_fields(cls):
             return self._class(plain, cls, name)
         if is_typed_dict(cls):
@@ -127,10 +141,16 @@ class _Compiler(Compiler[Shape]):
 
     def _leaf(self, cls: type) -> Shape | None:
         leaves = self._readers.leaves
+        self.leaves.add(cls)
         if cls in leaves:
-            return leaves[cls]
+            return self._with_floats(leaves[cls])
         base = next((base for base in (str, int, float, bytes) if issubclass(cls, base)), None)
-        return None if base is None or base not in leaves else made_from(cls, leaves[base])
+        if base is None or base not in leaves:
+            return None
+        return made_from(cls, self._with_floats(leaves[base]))
+
+    def _with_floats(self, shape: Shape) -> Shape:
+        return with_floats(shape) if self._readers.exact else shape
 
     def _container(self, plain: Any, cls: Any, arguments: tuple[Any, ...], name: str) -> Shape:
         if cls is tuple:
@@ -141,7 +161,7 @@ class _Compiler(Compiler[Shape]):
             return items(self._part("[]", arguments), name, deque if cls is deque else list)
         if cls in _SETS or cls in _FROZEN_SETS:
             make = set_of(set if cls in _SETS else frozenset, name, _check_of(arguments))
-            return items(self._part("[]", arguments), name, make, (*ARRAY, set, frozenset))
+            return items(self._part("[]", arguments), name, make, SETS)
         raise no_way(plain)
 
     def _tuple(self, plain: Any, arguments: tuple[Any, ...], name: str) -> Shape:
@@ -229,9 +249,9 @@ class _Compiler(Compiler[Shape]):
         return read
 
     def _part(self, step: str, annotations: tuple[Any, ...]) -> Reader:
-        """Return the reader of the first of ``annotations``; of any type if there is none."""
+        """Return the reader of the first of ``annotations``; of anything if there is none."""
         if not annotations:
-            return as_it_is
+            return self._readers.anything.read
         try:
             return self.compiled(annotations[0]).read
         except Unconvertible as error:
@@ -257,7 +277,7 @@ def _taken_by(annotation: Any) -> frozenset[type]:
     cls = typing.get_origin(plain) or plain
     if has_fields(cls) or is_typed_dict(cls) or cls in (*_MAPPINGS, *_SPECIAL_MAPPINGS):
         return DICT
-    return frozenset((list, tuple, set, frozenset) if cls in _SETS + _FROZEN_SETS else ARRAY)
+    return frozenset(SETS if cls in _SETS + _FROZEN_SETS else ARRAY)
 
 
 def _check_of(arguments: tuple[Any, ...]) -> Callable[[Collection[Hashable]], None] | None:

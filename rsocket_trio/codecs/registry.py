@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from json import JSONDecodeError
 from typing import Any, Final, Protocol
 
 from ..errors import RSocketError, StreamError
@@ -54,8 +53,6 @@ def explain(error: CodecError, root: str) -> str:
     cause = error.__cause__
     if isinstance(cause, Mismatch):
         return cause.at(root)
-    if isinstance(cause, JSONDecodeError):
-        return f"{root}: not JSON, at character {cause.pos}"
     # Texts of other exceptions may show values.
     return f"{root}: {error if cause is None else f'not readable ({type(cause).__name__})'}"
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+import re
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from msgspec import ValidationError, convert, to_builtins
 
 from .mismatch import Mismatch, kind_of
 
 __all__ = [
     "check_offset",
     "date_text",
-    "datetime_text",
+    "datetime_of",
+    "duration_of",
+    "duration_text",
     "exact_float",
     "finite_decimal",
     "finite_float",
-    "float_of",
+    "moment_text",
+    "time_of",
 ]
 
+Moment = TypeVar("Moment", datetime, time)
 _MINUTE: Final = timedelta(minutes=1)
 
 
@@ -49,18 +56,6 @@ def finite_float(value: Any) -> Any:
     return exact_float(value)
 
 
-def float_of(number: Decimal) -> float:
-    """Return the float nearest to a Decimal.
-
-    Raises:
-        ValueError: There is none.
-    """
-    value = float(number)
-    if value - value:
-        raise ValueError("too large for a float")
-    return value
-
-
 def finite_decimal(value: Decimal) -> Decimal:
     """Return a Decimal that is a number.
 
@@ -72,8 +67,8 @@ def finite_decimal(value: Decimal) -> Decimal:
     return value
 
 
-def check_offset(value: datetime) -> datetime:
-    """Return a datetime whose offset from UTC RFC 3339 has: hours and minutes.
+def check_offset(value: Moment) -> Moment:
+    """Return a datetime or a time whose offset from UTC RFC 3339 has: hours and minutes.
 
     Raises:
         Mismatch: Its offset has seconds.
@@ -84,8 +79,8 @@ def check_offset(value: datetime) -> datetime:
     return value
 
 
-def datetime_text(value: datetime) -> str:
-    """Return a datetime as text, with ``Z`` for UTC; without an offset if it has none.
+def moment_text(value: Moment) -> str:
+    """Return a datetime or a time as text, with ``Z`` for UTC; without an offset if it has none.
 
     Raises:
         Mismatch: Its offset from UTC has seconds.
@@ -98,3 +93,61 @@ def datetime_text(value: datetime) -> str:
 def date_text(value: date) -> str:
     """Return a date as text; a datetime is a date, too, and has more."""
     return date(value.year, value.month, value.day).isoformat()
+
+
+def duration_text(value: timedelta) -> str:
+    """Return a timedelta as text of ISO 8601, in days and seconds."""
+    text: str = to_builtins(value)
+    return text
+
+
+def datetime_of(text: str) -> datetime:
+    """Read a datetime: as RFC 3339, with nanoseconds rounded, or in other forms of ISO 8601.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        return convert(text, datetime)
+    except ValidationError:
+        return datetime.fromisoformat(text)
+
+
+def time_of(text: str) -> time:
+    """Read a time: as RFC 3339, with nanoseconds rounded, or without seconds as Java writes it.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        return convert(text, time)
+    except ValidationError:
+        if text[2:3] != ":":  # other forms could be dates
+            raise
+        return time.fromisoformat(text)
+
+
+def duration_of(text: str) -> timedelta:
+    """Read a timedelta of ISO 8601, with signs where Java writes them: ``PT-1H-30M``.
+
+    Raises:
+        ValueError: It is none, or too long a one.
+    """
+    try:
+        return convert(text, timedelta)
+    except ValidationError:
+        found = _DURATION.fullmatch(text)
+        if found is None or not any(found.groups()[1:]):
+            raise
+    sign, *parts = found.groups()
+    seconds = sum(Decimal(part or 0) * scale for part, scale in zip(parts, _SCALES, strict=True))
+    duration = timedelta(microseconds=round(seconds * 10**6))
+    return -duration if sign == "-" else duration
+
+
+_DURATION: Final = re.compile(
+    r"([-+]?)P(?:([-+]?\d{1,9})D)?"
+    r"(?:T(?:([-+]?\d{1,12})H)?(?:([-+]?\d{1,12})M)?(?:([-+]?\d{1,15}(?:\.\d{1,9})?)S)?)?",
+    re.ASCII,
+)
+_SCALES: Final = (86400, 3600, 60, 1)

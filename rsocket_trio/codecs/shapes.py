@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from enum import Enum, Flag
 from pathlib import Path, PurePath
 from traceback import walk_tb
@@ -20,11 +21,13 @@ __all__ = [
     "Shape",
     "enum",
     "exactly",
+    "floats_of",
     "from_text",
     "literal",
     "made",
     "made_from",
     "made_of",
+    "with_floats",
 ]
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -94,6 +97,30 @@ def made_of(
             raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
 
     return Shape(read, frozenset((kind, *ways)), leaf=True, spare=frozenset(ways).difference(usual))
+
+
+def with_floats(shape: Shape) -> Shape:
+    """Return a shape whose floats come as the Decimal of their digits, if it takes floats."""
+    if float not in shape.takes or Decimal in shape.takes:
+        return shape
+    read = shape.read
+    spare = shape.spare | {Decimal} if float in shape.spare else shape.spare
+    return attrs.evolve(
+        shape,
+        read=lambda value: read(float(value) if type(value) is Decimal else value),
+        takes=shape.takes | {Decimal},
+        spare=spare,
+    )
+
+
+def floats_of(value: Any) -> Any:
+    """Return a value of any type with floats in place of the Decimals of their digits."""
+    kind = type(value)
+    if kind is Decimal:
+        return float(value)
+    if kind is list:
+        return [floats_of(each) for each in value]
+    return {key: floats_of(each) for key, each in value.items()} if kind is dict else value
 
 
 def _read_float(value: Any) -> float:

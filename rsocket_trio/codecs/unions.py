@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID
@@ -31,7 +31,7 @@ from .shapes import Reader, Shape
 __all__ = ["choice_of", "writer_of"]
 
 _ABSENT: Final = object()
-_TEXTS: Final = frozenset((date, datetime, UUID))
+_TEXTS: Final = frozenset((date, datetime, time, timedelta, UUID))
 """Types that are read from texts of different forms. Decimals and base64 may look like dates."""
 _NUMBERS: Final = frozenset((int, float))
 """An int is read as int; without fractions it is the same number as a float."""

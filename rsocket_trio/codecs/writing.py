@@ -29,7 +29,7 @@ from .annotations import (
     stripped,
     typed_dict_fields,
 )
-from .compiling import MAX_KNOWN, Compiled, Compiler
+from .compiling import Compiler, Kept
 from .containers import as_it_is, steps_of
 from .forms import (
     ACCEPTED,
@@ -67,6 +67,7 @@ class Writers:
         check_key: Raises for the type of keys that cannot be read again; for a format whose keys
             are text.
         sets: Whether the format has values for sets.
+        unknown: Writes values of classes that nothing is known of; it may refuse them.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Writers:
         among_others: Mapping[type, Writer] = MappingProxyType({}),
         check_key: Callable[[Any], object] | None = None,
         sets: bool = False,
+        unknown: Writer = refuse,
     ) -> None:
         self.kept = kept
         self.leaves: dict[type, Writer] = {**dict.fromkeys(kept, as_it_is), PurePath: str, **leaves}
@@ -90,8 +92,9 @@ class Writers:
         }
         self.check_key = check_key
         self.sets = sets
-        self._forms: Compiled[Form] = Compiled(lambda: _Compiler(self))
-        self._of_classes: dict[type, Writer] = {}
+        self.unknown = unknown
+        self._forms: Kept[Form] = Kept(lambda annotation: _Compiler(self).whole(annotation))
+        self._of_classes: Kept[Writer] = Kept(self._of_class)
 
     def writer(self, annotation: Any) -> Writer:
         """Return a function that makes a value of the annotated type a plain one.
@@ -127,16 +130,13 @@ class Writers:
         cls = type(value)
         if cls in self.kept:
             return value
-        write = self._of_classes.get(cls)
-        if write is None:
-            try:
-                write = refuse if cls in UNAWAITED else self.writer(cls)
-            except Unconvertible:
-                write = as_it_is  # the format may know it
-            if len(self._of_classes) > MAX_KNOWN:
-                self._of_classes.clear()
-            self._of_classes[cls] = write
-        return write(value)
+        return self._of_classes.of(cls)(value)
+
+    def _of_class(self, cls: type) -> Writer:
+        try:
+            return refuse if cls in UNAWAITED else self.writer(cls)
+        except Unconvertible:
+            return self.unknown
 
 
 class _Compiler(Compiler[Form]):

@@ -183,7 +183,7 @@ def test_a_deep_place_is_shortened(levels, text):
 @pytest.mark.parametrize(
     ("data", "mime_type", "text"),
     [
-        (b'{"a": ?}', MIME.JSON, "order: not JSON, at character 6"),
+        (b'{"a": ?}', MIME.JSON, "order: not JSON, at byte 6"),
         (b"\xff", MIME.JSON, "order: not readable (UnicodeDecodeError)"),
         (b"\x82\x01", MIME.CBOR, "order: not readable (CBORDecodeEOF)"),
         (b"\xc0\x66secret", MIME.CBOR, "order: not readable (CBORDecodeError)"),

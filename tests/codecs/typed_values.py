@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import make_dataclass
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from ipaddress import IPv4Address
@@ -48,6 +48,8 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     bytes: st.binary(max_size=6) | st.just(UUID(int=5).bytes),
     datetime: st.datetimes(timezones=zones),
     date: st.dates(),
+    time: st.times() | st.times(timezones=st.just(UTC)),
+    timedelta: st.timedeltas(),
     Decimal: st.decimals(allow_nan=False) | st.just(Decimal("NaN")),
     UUID: st.uuids() | st.just(UUID(int=5)),
     Fraction: st.fractions(),

@@ -1,0 +1,411 @@
+"""What msgspec may read: each rule, with the value that it would read in another way."""
+
+import abc
+import enum
+import typing
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, MutableSet, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import InitVar, dataclass, field
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    TypedDict,
+    TypeVar,
+)
+from uuid import UUID
+
+import attrs
+import msgspec
+import pytest
+
+from rsocket_trio.codecs import JsonCodec
+from rsocket_trio.codecs.same_to_msgspec import same_to_msgspec
+
+from . import annotated
+from .test_unions import Lenient, Rights
+from .values import Point, Tree
+
+T = TypeVar("T")
+
+
+def is_same(annotation):
+    return same_to_msgspec(annotation, decimals=True)
+
+
+@dataclass
+class Line:
+    sku: str
+    quantity: int = 1
+    kind: ClassVar[str] = "line"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(Generic[T]):
+    lines: "list[Line]"
+    note: str | None = None
+    extra: T | None = None
+
+
+@attrs.frozen
+class Frozen:
+    number: int
+
+
+@attrs.define
+class Defined:
+    line: Line
+    tags: dict[str, list[int]] = attrs.field(factory=dict)
+    after: "Defined | None" = None
+
+
+class Undecorated(Line):
+    """It inherits the generated constructor and all its fields."""
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+SAME = [
+    *(int, float, str, bool, None, bytes, date, datetime, time, timedelta, UUID, Decimal, Any),
+    *(list, list[int], Sequence[int], Collection[str], tuple, tuple[int, ...], tuple[int, str]),
+    *(set[str], MutableSet[str], frozenset[str], dict[str, Any], Mapping[str, list[int]]),
+    *(MutableMapping[str, int], int | None, int | float | None, list[Line | None]),
+    *(NewType("UserId", int), Annotated[int, "a note"], Literal["a", "b"], Literal[1, 2]),
+    *(annotated.Colour, Level, Line, Order[int], Order[Line], Frozen, Defined, Undecorated),
+    *(Point, Tree, annotated.Options, annotated.MoreOptions, annotated.Loose, annotated.Place),
+    *(annotated.Pair[int], annotated.Box[int], annotated.Ping, annotated.Circle),
+]
+
+
+@pytest.mark.parametrize("annotation", SAME, ids=str)
+def test_what_msgspec_reads(annotation):
+    """Without these nothing would be read fast."""
+    assert is_same(annotation)
+
+
+@dataclass
+class OwnInit:
+    """Its constructor would not be called."""
+
+    number: int
+
+    def __init__(self, number: int) -> None:
+        self.number = -number
+
+
+@dataclass
+class OwnNew:
+    number: int
+
+    def __new__(cls, **_):
+        return object.__new__(cls)
+
+
+class Meta(type):
+    def __call__(cls, **given):
+        return super().__call__(**given)
+
+
+@dataclass
+class OwnCall(metaclass=Meta):
+    number: int
+
+
+@dataclass
+class Abstract(abc.ABC):
+    number: int
+
+    @abc.abstractmethod
+    def run(self): ...
+
+
+@dataclass
+class Checked:
+    number: int
+
+    def __post_init__(self):
+        assert self.number
+
+
+@attrs.define
+class Prepared:
+    number: int
+
+    def __attrs_pre_init__(self):
+        pass
+
+
+@attrs.define
+class Completed:
+    number: int
+
+    def __attrs_post_init__(self):
+        pass
+
+
+@attrs.define(init=False)
+class InitAlone:
+    number: int
+
+    def __init__(self, number: int) -> None:
+        self.__attrs_init__(number)
+
+
+@attrs.define
+class Validated:
+    number: int = attrs.field(validator=attrs.validators.gt(0))
+
+
+@attrs.define
+class Converted:
+    number: int = attrs.field(converter=int)
+
+
+@attrs.define
+class Renamed:
+    number: int = attrs.field(alias="count")
+
+
+@attrs.define
+class Private:
+    _number: int
+
+
+@dataclass
+class PrivateToo:
+    _number: int
+
+
+@attrs.define
+class Derived:
+    number: int
+    other: int = attrs.field(default=attrs.Factory(lambda self: self.number, takes_self=True))
+
+
+@attrs.define
+class Unpassed:
+    number: int
+    is_admin: bool = attrs.field(default=False, init=False)
+
+
+@dataclass
+class UnpassedToo:
+    number: int
+    is_admin: bool = field(default=False, init=False)
+
+
+@dataclass
+class Passed:
+    number: int
+    given: InitVar[int]
+
+
+@dataclass
+class Sets:
+    number: int
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, -value)
+
+
+class Doubled:
+    def __set__(self, holder, value):
+        holder.__dict__["number"] = 2 * value
+
+    def __get__(self, holder, _):
+        return 1 if holder is None else holder.__dict__["number"]
+
+
+@dataclass
+class Described:
+    number: int = Doubled()
+
+
+@attrs.define(unsafe_hash=True, cache_hash=True)
+class Hashed:
+    number: int
+
+
+@dataclass
+class Base:
+    number: int = 1
+
+
+@dataclass(init=False)
+class OtherDefault(Base):
+    """The constructor is that of the base, with the default of the base."""
+
+    number: int = 2
+
+
+@dataclass(init=False)
+class MoreFields(Base):
+    other: int = 3
+
+
+@attrs.define
+@dataclass
+class Both:
+    number: int = 1
+
+
+@dataclass
+class Within:
+    checked: list[Checked]
+
+
+class OwnPair(annotated.Place):
+    def __new__(cls, *given):
+        return super().__new__(cls, *given)
+
+
+class Even(enum.StrEnum):
+    A = "a"
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.A
+
+
+class EnumOfMeta(enum.EnumMeta):
+    def __call__(cls, *given):
+        return super().__call__(*given)
+
+
+class Called(enum.Enum, metaclass=EnumOfMeta):
+    A = "a"
+
+
+class Valued(enum.Enum):
+    A = "a"
+
+    @property
+    def value(self):
+        return "b"
+
+
+class Half(enum.Enum):
+    A = 0.5
+
+
+class Struct(msgspec.Struct):
+    number: int
+
+
+class Name(str):
+    pass
+
+
+class Extra(TypedDict):
+    checked: Checked
+
+
+class Holds(NamedTuple):
+    checked: Checked
+
+
+DIFFERENT = [
+    # Constructors that are not only the setting of fields.
+    *(OwnInit, OwnNew, OwnCall, Abstract, Checked, Prepared, Completed, InitAlone),
+    *(Validated, Converted, Derived, Hashed, Sets, Described),
+    # Fields that no constructor takes, or under another name.
+    *(Renamed, Private, PrivateToo, Unpassed, UnpassedToo, Passed),
+    # Constructors of a base.
+    *(OtherDefault, MoreFields, Both),
+    # Any of them as a part.
+    *(Within, list[Checked], dict[str, Validated], Checked | None, tuple[int, Checked]),
+    *(Extra, Holds, Order[Checked], OwnPair),
+    # Enums with code of their own, or values that are no text and no numbers.
+    *(
+        Even,
+        Called,
+        Valued,
+        Half,
+        Rights,
+        Lenient,
+        Literal[True],
+        Literal["a", 1],
+        Literal["a", 2] | None,
+    ),
+    *(Literal[Level.LOW],),
+    # Hashes that a peer can choose.
+    *(set[int], set, frozenset[UUID], set[Any], dict[int, str], dict, dict[Any, int], Mapping),
+    *(dict[Decimal, int], dict[Level, int], set[str | None], set[Name]),
+    # Another type than what the readers make.
+    *(deque[int], OrderedDict[str, int], defaultdict[str, int], AbstractSet[str], Iterable[int]),
+    *(Name, Path, object, Struct, complex),
+    # Unions with a choice.
+    *(annotated.Dog | annotated.Cat, date | datetime, str | list[str], int | list[int] | None),
+    *(Name | Literal["a"], bytes | UUID),
+    # Constraints, which the readers do not know.
+    *(Annotated[int, msgspec.Meta(gt=0)], list[Annotated[str, msgspec.Meta(max_length=3)]]),
+    *(Annotated[list[int], msgspec.Meta(max_length=3)],),
+    # Names that are resolved in another way, or not at all.
+    *(annotated.Day, annotated.LooseAndMore, annotated.Node, "int", list["Line"]),
+]
+
+
+@pytest.mark.parametrize("annotation", DIFFERENT, ids=str)
+def test_what_msgspec_does_not_read(annotation):
+    """It would bypass a constructor, choose in another way, or read what the readers refuse."""
+    try:
+        assert not is_same(annotation)
+    except TypeError:  # the readers have refused it before
+        with pytest.raises(TypeError):
+            JsonCodec().check_decode(annotation)
+
+
+def test_decimals_are_the_choice_of_the_format():
+    """CBOR has NaN, so what has a Decimal in it is read by the readers there."""
+    for annotation in (Decimal, list[Decimal], Decimal | None, tuple[int, Decimal]):
+        assert same_to_msgspec(annotation, decimals=True)
+        assert not same_to_msgspec(annotation, decimals=False)
+
+
+def test_the_constructor_of_a_patched_class_is_called():
+    """A library may put its own in the place of the generated one, as pydantic does."""
+
+    @dataclass
+    class Patched:
+        number: int
+
+    assert is_same(Patched)
+    generated = Patched.__init__
+
+    def checking(self, number):
+        generated(self, -number)
+
+    Patched.__init__ = checking
+    assert not is_same(Patched)
+    assert JsonCodec().decode(b'{"number":1}', Patched).number == -1
+
+
+def test_the_same_name_may_be_another_type():
+    """msgspec resolves annotations by itself: what it has found is compared, not assumed."""
+
+    @dataclass
+    class Local:
+        line: "Line"
+
+    assert is_same(Local)
+    Local.__module__ = typing.__name__
+    assert not is_same(Local)
+
+
+def test_final_and_alias():
+    @attrs.define(kw_only=True)
+    class Shade:
+        name: Final[str] = "plain"
+
+    assert is_same(Shade) == (JsonCodec().decode(b"{}", Shade) == Shade())
