@@ -30,6 +30,7 @@ operations raise `trio.ClosedResourceError`, as everywhere in trio.
 from __future__ import annotations
 
 import copy
+import re
 from enum import IntEnum
 from typing import ClassVar, Final, TypeVar
 
@@ -379,6 +380,20 @@ class Invalid(StreamError):
 
     default_code: ClassVar[int] = ErrorCode.INVALID
 
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Where and why data were refused: up to 16 places, each with the reason.
+
+        For example ``("order.lines[2].quantity", "expected int, got str")``. Empty if it is not
+        about data, or if the `rsocket_trio.Router` of the peer does not tell (``explain=``).
+        """
+        found = _EXPLAINED.match(self.message)
+        pieces = [] if found is None else found[1].split("; ")
+        if pieces and pieces[-1].endswith("..."):  # cut off
+            pieces.pop()
+        parts = [piece.partition(": ") for piece in pieces]
+        return tuple([(place, reason) for place, _, reason in parts])
+
 
 class CustomError(StreamError):
     """An application's own code, 0x301 to 0xFFFFFFFE: ``CustomError("text", code=0x301)``."""
@@ -410,6 +425,12 @@ _SETUP_ERRORS: Final[dict[int, type[SetupError]]] = {
     ErrorCode.UNSUPPORTED_SETUP: UnsupportedSetup,
     ErrorCode.REJECTED_SETUP: RejectedSetup,
 }
+
+
+_EXPLAINED: Final = re.compile(
+    r"(?:route |this request).*? expects .*? as '[^']*': (.*)", re.DOTALL
+)
+"""The text of a `rsocket_trio.Router` that has refused data."""
 
 
 def stream_error(code: int, data: bytes, stream_id: int | None = None) -> StreamError:

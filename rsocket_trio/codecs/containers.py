@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from .mismatch import Mismatch
@@ -60,7 +61,10 @@ def items(
             for item in parts:
                 add(read_item(item))
         except Mismatch as error:
-            error.within(f"[{len(done)}]")
+            place = len(done)
+            error.within(f"[{place}]")
+            rest = enumerate(islice(parts, place + 1, None), place + 1)
+            error.gather((f"[{number}]", read_item, item) for number, item in rest)
             raise
         return done if make is list else make(done)
 
@@ -88,7 +92,10 @@ def positions(
             for item, (_, read_item) in zip(value, parts, strict=False):
                 done.append(read_item(item))
         except Mismatch as error:
-            error.within(parts[len(done)][0])
+            place = len(done)
+            error.within(parts[place][0])
+            rest = zip(parts[place + 1 :], value[place + 1 :], strict=False)
+            error.gather((step, read_item, item) for (step, read_item), item in rest)
             raise
         return make(done)
 
@@ -119,8 +126,10 @@ def mapping(
                 keys.append(read_key(key))
                 values.append(read_value(item))
         except Mismatch as error:
-            part = "value" if len(keys) > len(values) else "key"
-            error.within(f"[{part} {len(values)}]")
+            part, place = "value" if len(keys) > len(values) else "key", len(values)
+            error.within(f"[{part} {place}]")
+            rest = enumerate(islice(value.values(), place + 1, None), place + 1)
+            error.gather((f"[value {number}]", read_value, item) for number, item in rest)
             raise
         try:
             if check is not None:

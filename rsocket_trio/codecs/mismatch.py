@@ -5,14 +5,19 @@ Both name places and types, never values: values come from a peer, and may be lo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from types import AsyncGeneratorType, CoroutineType
 from typing import Any, Final, NoReturn
+
+from ..errors import StreamError
 
 __all__ = ["UNAWAITED", "Mismatch", "Unconvertible", "kind_of", "raise_missing", "unawaited"]
 
 UNAWAITED: Final = (CoroutineType, AsyncGeneratorType)
 """Types of what an async function gives where an ``await`` or an ``async for`` is missing."""
 
+_MAX_MISTAKES: Final = 16
+"""Mistakes in one value that are named: enough for a form, and a text that can be read."""
 _MAX_STEPS: Final = 12
 """Steps of a place that are named: half of them outermost, half innermost. Data may be deep."""
 
@@ -55,7 +60,46 @@ class _Located(Exception):
 
 
 class Mismatch(_Located):
-    """A value that is not what its annotation says."""
+    """A value that is not what its annotation says.
+
+    Attributes:
+        others: Further mistakes in the same value, from the same level on.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.others: list[Mismatch] = []
+
+    def within(self, step: str) -> None:
+        """See `_Located.within`: it holds for the further mistakes, too."""
+        super().within(step)
+        for other in self.others:
+            other.steps.append(step)
+
+    def gather(self, parts: Iterable[tuple[str, Callable[[Any], Any], Any]]) -> None:
+        """Read the parts behind that of the mistake, to find further ones.
+
+        This costs no more than reading the value without a mistake.
+
+        Args:
+            parts: For each, its step, its reader and its value.
+        """
+        for step, read, value in parts:
+            try:
+                read(value)
+            except Mismatch as other:
+                other.within(step)
+                self.others += [other, *other.others]
+                other.others = []
+                if len(self.others) >= _MAX_MISTAKES - 1:
+                    del self.others[_MAX_MISTAKES - 1 :]
+                    return
+            except StreamError:
+                return  # of a class of the application, which has seen enough
+
+    def at(self, root: str) -> str:
+        """Return places and reasons of all mistakes, separated by ``; ``."""
+        return "; ".join([super(Mismatch, each).at(root) for each in (self, *self.others)])
 
     @classmethod
     def of(cls, expected: str, value: object) -> Mismatch:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections import Counter, OrderedDict, abc, defaultdict, deque
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 from typing import Any, Final
@@ -243,8 +243,20 @@ class _Compiler(Compiler[Shape]):
                         arguments[argument] = read_field(value[key])
             except Mismatch as error:
                 error.within(f".{key}")
+                error.gather(behind(key, value))
                 raise
             return arguments
+
+        def behind(
+            last: str, value: Mapping[str, Any]
+        ) -> Iterator[tuple[str, Callable[[Any], Any], Any]]:
+            every = [*required, *[(*part, None) for part in optional]]
+            keys = [key for key, *_ in every]
+            for key, _, read_field, expected in every[keys.index(last) + 1 :]:
+                if key in value:
+                    yield f".{key}", read_field, value[key]
+                elif expected is not None:
+                    yield f".{key}", raise_missing, expected
 
         return read
 

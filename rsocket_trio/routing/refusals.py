@@ -25,7 +25,7 @@ __all__ = ["answer_refused", "data_refused", "named", "noted", "shown", "unreada
 
 _MAX_SHOWN: Final = 64
 """Characters of a text of the peer that we send back."""
-_MAX_REASON: Final = 300
+_MAX_REASON: Final = 1000
 """Characters that say where and why data were refused."""
 
 

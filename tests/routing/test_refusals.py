@@ -247,13 +247,13 @@ async def reason_for(field):
 
 
 async def test_a_long_reason_is_shortened():
-    """It has 300 characters at most."""
-    field = "f" * 400
-    assert await reason_for(field) == f"value.{field}"[:300] + "..."
+    """It has 1000 characters at most."""
+    field = "f" * 1100
+    assert await reason_for(field) == f"value.{field}"[:1000] + "..."
     beside = len(await reason_for("f")) - 1
-    longest = await reason_for("f" * (300 - beside))
-    assert len(longest) == 300
-    assert await reason_for("f" * (301 - beside)) == longest.replace("f: ", "ff: ")[:300] + "..."
+    longest = await reason_for("f" * (1000 - beside))
+    assert len(longest) == 1000
+    assert await reason_for("f" * (1001 - beside)) == longest.replace("f: ", "ff: ")[:1000] + "..."
 
 
 @pytest.mark.parametrize(
@@ -362,3 +362,81 @@ async def test_an_error_for_the_peer_has_no_note():
     with pytest.raises(Invalid):
         await bound.request_response(Payload(b"", Metadata(route="a").encode()))
     assert not hasattr(error, "__notes__")
+
+
+@attrs.frozen
+class Part:
+    sku: str
+    quantity: int = attrs.field(default=1, validator=attrs.validators.gt(0))
+
+
+@attrs.frozen
+class Basket:
+    parts: list[Part]
+    owner: str
+    sizes: tuple[int, str] = (1, "a")
+    prices: dict[str, float] = attrs.field(factory=dict)
+
+
+async def refused(router, data, route="buy"):
+    bound = await connected(router)
+    with pytest.raises(Invalid) as caught:
+        await bound.request_response(Payload(data, Metadata(route=route).encode()))
+    return caught.value
+
+
+async def test_all_mistakes_are_told():
+    """Each with its field, also those of validators, and none of them with a value."""
+    router = Router(explain=True)
+
+    @router.request_response("buy")
+    async def buy(basket: Basket) -> None: ...
+
+    error = await refused(
+        router,
+        b'{"parts":[{"sku":"a"},{"sku":7,"quantity":"geheim"},{"sku":"c","quantity":-1},{}],'
+        b'"sizes":["geheim",1],"prices":{"geheim":"geheim","b":1,"c":[]}}',
+    )
+    assert error.fields == (
+        ("basket.parts[1].sku", "expected str, got int"),
+        ("basket.parts[1].quantity", "expected int, got str"),
+        ("basket.parts[2].quantity", "Part refuses the value (ValueError)"),
+        ("basket.parts[3].sku", "expected str, got nothing"),
+        ("basket.owner", "expected str, got nothing"),
+        ("basket.sizes[0]", "expected int, got str"),
+        ("basket.sizes[1]", "expected str, got int"),
+        ("basket.prices[value 0]", "expected float, got str"),
+        ("basket.prices[value 2]", "expected float, got list"),
+    )
+    assert "geheim" not in error.message
+
+
+async def test_sixteen_mistakes_are_enough():
+    """Of a million, the text would be long, and the search too."""
+    seen = []
+
+    class Odd(int):
+        def __new__(cls, value):
+            seen.append(value)
+            raise ValueError
+
+    router = Router(explain=True)
+
+    @router.request_response("buy")
+    async def buy(basket: list[Odd]) -> None: ...
+
+    error = await refused(router, b"[" + b"1," * 10_000 + b"1]")
+    places = [place for place, _ in error.fields]
+    assert places == [f"basket[{number}]" for number in range(14)]  # more is cut off
+    assert len(seen) == 16
+
+
+async def test_mistakes_are_told_only_if_the_router_explains():
+    router = Router()
+
+    @router.request_response("buy")
+    async def buy(basket: Basket) -> None: ...
+
+    assert (await refused(router, b"{}")).fields == ()
+    assert Invalid("route 'a' cannot be read").fields == ()
+    assert Invalid("this request expects int as 'x': v: no data").fields == (("v", "no data"),)
