@@ -22,7 +22,7 @@ from .compiling import Kept
 from .containers import as_it_is
 from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
-from .mismatch import Mismatch
+from .mismatch import Mismatch, looks_like_text
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -111,16 +111,25 @@ class CborCodec:
     def _parsed(self, data: bytes) -> Any:
         if len(data) > _UNCOUNTED:
             _check_parts(data, self._max_parts)
-        file = BytesIO(data)
-        value = cbor2.CBORDecoder(
-            file,
-            semantic_decoders=_DECODERS,
-            max_depth=_MAX_DEPTH,
-            strict_hashable_types=len(data) > self._any_keys_size,
-        ).decode()
-        if file.tell() != len(data):
-            raise ValueError(f"{len(data) - file.tell()} bytes follow the CBOR item")
-        return value
+        try:
+            return _item(data, any_keys=len(data) <= self._any_keys_size)
+        except Exception:
+            if data and looks_like_text(data):
+                raise Mismatch("not CBOR, but it looks like plain text") from None
+            raise
+
+
+def _item(data: bytes, *, any_keys: bool) -> Any:
+    file = BytesIO(data)
+    value = cbor2.CBORDecoder(
+        file,
+        semantic_decoders=_DECODERS,
+        max_depth=_MAX_DEPTH,
+        strict_hashable_types=not any_keys,
+    ).decode()
+    if file.tell() != len(data):
+        raise ValueError(f"{len(data) - file.tell()} bytes follow the CBOR item")
+    return value
 
 
 _OCTETS: Final = (bytes, bytearray, memoryview)

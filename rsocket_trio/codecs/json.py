@@ -18,7 +18,7 @@ import msgspec
 from .compiling import Kept
 from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
-from .mismatch import Mismatch
+from .mismatch import Mismatch, looks_like_text
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -169,6 +169,8 @@ def _malformed(error: msgspec.DecodeError, data: bytes) -> Mismatch:
     if not data:
         return Mismatch("no data")
     found = re.search(r"\(byte (\d+)\)", str(error))
+    if found is not None and found[1] == "0" and looks_like_text(data):
+        return Mismatch("not JSON, but it looks like plain text")
     return Mismatch(f"not JSON, at byte {len(data) if found is None else found[1]}")
 
 

@@ -5,13 +5,22 @@ Both name places and types, never values: values come from a peer, and may be lo
 
 from __future__ import annotations
 
+from codecs import utf_8_decode
 from collections.abc import Callable, Iterable
 from types import AsyncGeneratorType, CoroutineType
 from typing import Any, Final, NoReturn
 
 from ..errors import StreamError
 
-__all__ = ["UNAWAITED", "Mismatch", "Unconvertible", "kind_of", "raise_missing", "unawaited"]
+__all__ = [
+    "UNAWAITED",
+    "Mismatch",
+    "Unconvertible",
+    "kind_of",
+    "looks_like_text",
+    "raise_missing",
+    "unawaited",
+]
 
 UNAWAITED: Final = (CoroutineType, AsyncGeneratorType)
 """Types of what an async function gives where an ``await`` or an ``async for`` is missing."""
@@ -20,6 +29,10 @@ _MAX_MISTAKES: Final = 16
 """Mistakes in one value that are named: enough for a form, and a text that can be read."""
 _MAX_STEPS: Final = 12
 """Steps of a place that are named: half of them outermost, half innermost. Data may be deep."""
+
+
+_SEEN: Final = 64
+"""Bytes of data that are looked at."""
 
 
 def kind_of(value: object) -> str:
@@ -32,6 +45,14 @@ def unawaited(value: Any) -> str:
     if isinstance(value, CoroutineType):
         return f"a coroutine: an `await` is missing before the call of {value.__qualname__}"
     return f"an async generator: take the items of {value.__qualname__} with `async for`"
+
+
+def looks_like_text(data: bytes) -> bool:
+    """Whether data begin like text for people, which some programs send under any MIME type."""
+    try:
+        return utf_8_decode(data[:_SEEN], "strict", len(data) <= _SEEN)[0].isprintable()
+    except UnicodeDecodeError:
+        return False
 
 
 class _Located(Exception):

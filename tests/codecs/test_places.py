@@ -184,6 +184,10 @@ def test_a_deep_place_is_shortened(levels, text):
     ("data", "mime_type", "text"),
     [
         (b'{"a": ?}', MIME.JSON, "order: not JSON, at byte 6"),
+        (b"hello", MIME.JSON, "order: not JSON, but it looks like plain text"),
+        ("h\u00e4llo".encode(), MIME.CBOR, "order: not CBOR, but it looks like plain text"),
+        (("\u00e4" * 33).encode(), MIME.CBOR, "order: not CBOR, but it looks like plain text"),
+        (b"[hello", MIME.JSON, "order: not JSON, at byte 1"),
         (b"\xff", MIME.JSON, "order: not readable (UnicodeDecodeError)"),
         (b"\x82\x01", MIME.CBOR, "order: not readable (CBORDecodeEOF)"),
         (b"\xc0\x66secret", MIME.CBOR, "order: not readable (CBORDecodeError)"),
