@@ -10,7 +10,8 @@ import dataclasses
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 
 from .annotations import (
@@ -76,80 +77,69 @@ class _Compiler(Compiler[Complete]):
         if len(others) != 1:
             return _nothing  # scalars
         complete = self._of(others[0])
-        if complete is _nothing or len(members) == 1:
-            return complete
+        if complete is _nothing:
+            return _nothing
+        # A key of a typed dict may be missing, too.
         return lambda value: None if value is None else complete(value)
 
     def _of(self, plain: Any) -> Complete:
         cls: Any = typing.get_origin(plain) or plain
         arguments = typing.get_args(plain)
         if has_fields(cls):
-            parts = {field.key: field.annotation for field in class_fields(plain)}
-            return self._instance(_inherited_defaults(cls), self._parts(parts))
+            fields = [(attrgetter(each.key), each.annotation) for each in class_fields(plain)]
+            return _with_defaults(self._parts(fields), _inherited_defaults(cls))
         if is_typed_dict(cls):
-            return self._keys({key.key: key.annotation for key in typed_dict_fields(plain)})
+            return self._parts(
+                [(_getter(each.key), each.annotation) for each in typed_dict_fields(plain)]
+            )
         if is_named_tuple(cls):
-            return self._places([field.annotation for field in named_tuple_fields(plain)])
+            fields = [(attrgetter(each.key), each.annotation) for each in named_tuple_fields(plain)]
+            return self._parts(fields)
         if not isinstance(cls, type) or not arguments:
             return _nothing
         if issubclass(cls, abc.Mapping):
-            return self._values(arguments[1])
+            return self._items(lambda value: value.values(), arguments[1])
         if issubclass(cls, tuple) and arguments[1:] != (...,):
-            return self._places(arguments)
-        return self._items(arguments[0])
+            places = enumerate(arguments)
+            return self._parts([(itemgetter(place), each) for place, each in places])
+        return self._items(iter, arguments[0])
 
-    def _parts(self, annotations: Mapping[Any, Any]) -> list[tuple[Any, Complete]]:
-        parts = [(key, self.compiled(annotation)) for key, annotation in annotations.items()]
-        return [(key, complete) for key, complete in parts if complete is not _nothing]
-
-    def _instance(self, defaults: dict[str, Any], parts: list[tuple[str, Complete]]) -> Complete:
-        if not defaults and not parts:
-            return _nothing
+    def _parts(self, parts: Sequence[tuple[Callable[[Any], Any], Any]]) -> Complete:
+        done = [(get, self.compiled(annotation)) for get, annotation in parts]
+        kept = [(get, complete) for get, complete in done if complete is not _nothing]
 
         def complete(value: Any) -> None:
-            if defaults:
-                state = vars(value)
-                for name, default in defaults.items():
-                    if name not in state:
-                        state[name] = default
-            for name, complete_part in parts:
-                complete_part(getattr(value, name))
+            for get, complete_part in kept:
+                complete_part(get(value))
 
-        return complete
+        return complete if kept else _nothing
 
-    def _keys(self, annotations: Mapping[str, Any]) -> Complete:
-        parts = self._parts(annotations)
-
-        def complete(value: Mapping[str, Any]) -> None:
-            for key, complete_part in parts:
-                if key in value:
-                    complete_part(value[key])
-
-        return complete if parts else _nothing
-
-    def _places(self, annotations: abc.Sequence[Any]) -> Complete:
-        parts = self._parts(dict(enumerate(annotations)))
-
-        def complete(value: tuple[Any, ...]) -> None:
-            for place, complete_part in parts:
-                complete_part(value[place])
-
-        return complete if parts else _nothing
-
-    def _items(self, annotation: Any) -> Complete:
+    def _items(self, items_of: Callable[[Any], Iterable[Any]], annotation: Any) -> Complete:
         complete_item = self.compiled(annotation)
 
-        def complete(value: abc.Iterable[Any]) -> None:
-            for item in value:
+        def complete(value: Any) -> None:
+            for item in items_of(value):
                 complete_item(item)
 
         return _nothing if complete_item is _nothing else complete
 
-    def _values(self, annotation: Any) -> Complete:
-        complete_all = self._items(annotation)
-        if complete_all is _nothing:
-            return _nothing
-        return lambda value: complete_all(value.values())
+
+def _with_defaults(complete_parts: Complete, defaults: dict[str, Any]) -> Complete:
+    if not defaults:
+        return complete_parts
+
+    def complete(value: Any) -> None:
+        state = vars(value)
+        for name, default in defaults.items():
+            if name not in state:
+                state[name] = default
+        complete_parts(value)
+
+    return complete
+
+
+def _getter(key: str) -> Callable[[Any], Any]:
+    return lambda value: value.get(key)
 
 
 def _inherited_defaults(cls: type) -> dict[str, Any]:

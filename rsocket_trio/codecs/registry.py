@@ -9,6 +9,7 @@ from ..errors import RSocketError, StreamError
 from ..field_checks import TEXT, argument, instance_of
 from .annotations import ANY, NONE, annotation_name, members_of
 from .cbor import CborCodec
+from .compiling import Kept
 from .json import JsonCodec
 from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, unawaited
 from .protobuf import ProtobufCodec, is_message_type
@@ -101,6 +102,8 @@ class Codecs:
             "application/vnd.google.protobuf": ProtobufCodec(),
             "text/plain": TextCodec(),
         }
+        self._encoders = Kept(self._encoder)
+        self._decoders = Kept(self._decoder)
         argument("codecs", codecs, instance_of(Mapping, none=True))
         for mime_type, codec in (codecs or {}).items():
             argument("a MIME type in codecs", mime_type, TEXT)
@@ -138,6 +141,10 @@ class Codecs:
 
     def encoder(self, annotation: Any, mime_type: str) -> Callable[[Any], bytes]:
         """Return a function that encodes many values of one annotation and MIME type."""
+        return self._encoders.of((annotation, mime_type))
+
+    def _encoder(self, key: tuple[Any, str]) -> Callable[[Any], bytes]:
+        annotation, mime_type = key
         if is_bytes(annotation):
             return _raw
         try:
@@ -159,6 +166,10 @@ class Codecs:
 
     def decoder(self, annotation: Any, mime_type: str) -> Callable[[bytes], Any]:
         """Return a function that decodes many data of one annotation and MIME type."""
+        return self._decoders.of((annotation, mime_type))
+
+    def _decoder(self, key: tuple[Any, str]) -> Callable[[bytes], Any]:
+        annotation, mime_type = key
         if is_bytes(annotation):
             return bytes
         try:

@@ -51,9 +51,11 @@ def finite_float(value: Any) -> Any:
     Raises:
         Mismatch: It is one of them, or no float.
     """
-    if isinstance(value, float) and value - value:  # NaN; isfinite() takes longer
+    if not isinstance(value, float):
+        return exact_float(value)
+    if value - value:  # NaN; isfinite() takes longer
         raise Mismatch("expected float, got NaN or an infinity")
-    return exact_float(value)
+    return value
 
 
 def finite_decimal(value: Decimal) -> Decimal:
