@@ -48,10 +48,12 @@ class Form:
     Attributes:
         write: Writes one value.
         plain: Values of exactly these types are written unchanged, without a call of `write`.
+        finite: So are floats that are neither NaN nor infinite.
     """
 
     write: Writer
     plain: frozenset[type] = frozenset()
+    finite: bool = False
 
 
 def base_of(cls: type, leaves: Mapping[type, Writer]) -> type | None:

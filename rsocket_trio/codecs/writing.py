@@ -11,6 +11,7 @@ import typing
 from collections import abc, deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from keyword import iskeyword
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Final
@@ -51,6 +52,19 @@ __all__ = ["Writers"]
 
 _LISTS: Final = (list, tuple)
 _NOTHING: Final = (typing.NoReturn, typing.Never)
+_OBJECT: Final = """
+def write(value):
+    if not isinstance(value, cls):
+        raise Mismatch.of(name, value)
+    key = ""
+    try:
+        {}
+    except Mismatch as error:
+        error.within("." + key)
+        raise
+    return {{{}}}
+"""
+"""The code of the writer of a class. Nothing but names of its fields is put into it."""
 _NO_LIST: Final = (str, bytes, bytearray, memoryview, abc.Mapping)
 
 
@@ -187,7 +201,8 @@ class _Compiler(Compiler[Form]):
     def _leaf(self, base: type, name: str) -> Form:
         accepted = ACCEPTED.get(base, (base,))
         plain = self._all.kept.intersection((base,))
-        return Form(instances(accepted, name, self._all.leaves[base]), plain)
+        write = instances(accepted, name, self._all.leaves[base])
+        return Form(write, plain, finite=base is float and float not in self._all.kept)
 
     def _literal(self, values: tuple[Any, ...], name: str) -> Form:
         table = {(type(value), value): self._all.anything(value) for value in values}
@@ -369,26 +384,31 @@ class _Compiler(Compiler[Form]):
         return write
 
     def _object(self, fields: list[Field], cls: type, name: str) -> Writer:
-        parts = self._parts(fields)
-
-        def write(value: Any) -> dict[str, Any]:
-            if not isinstance(value, cls):
-                raise Mismatch.of(name, value)
-            done: dict[str, Any] = {}
-            key = ""
-            try:
-                for key, plain, write_part in parts:
-                    part = getattr(value, key)
-                    done[key] = part if type(part) in plain else write_part(part)
-            except Mismatch as error:
-                error.within(f".{key}")
-                raise
-            return done
-
+        """The writer of a class, made as code: it takes a third of the time of a loop."""
+        names: dict[str, Any] = {"cls": cls, "name": name, "Mismatch": Mismatch}
+        lines, done = [], []
+        for number, (key, form) in enumerate(self._forms_of(fields)):
+            names |= {f"plain{number}": form.plain, f"write{number}": form.write}
+            part = f"part{number}"
+            is_other = f"type({part}) not in plain{number}"
+            if form.finite:
+                is_other = f"type({part}) is not float or {part} - {part}"
+            elif len(form.plain) == 1:
+                is_other = f"type({part}) is not kind{number}"
+                [names[f"kind{number}"]] = form.plain
+            lines += [
+                f"{part} = {_attribute(key)}",
+                f"if {is_other}:",
+                f"    key = {key!r}",
+                f"    {part} = write{number}({part})",
+            ]
+            done.append(f"{key!r}: {part}")
+        exec(_OBJECT.format("\n        ".join(lines or ["pass"]), ", ".join(done)), names)
+        write: Writer = names["write"]
         return write
 
     def _typed_dict(self, fields: list[Field], name: str) -> Writer:
-        parts = self._parts(fields)
+        parts = [(key, form.plain, form.write) for key, form in self._forms_of(fields)]
         required = [field for field in fields if field.required]
 
         def write(value: Any) -> dict[str, Any]:
@@ -412,13 +432,12 @@ class _Compiler(Compiler[Form]):
 
         return write
 
-    def _parts(self, fields: list[Field]) -> list[tuple[str, frozenset[type], Writer]]:
-        forms = [
+    def _forms_of(self, fields: list[Field]) -> list[tuple[str, Form]]:
+        return [
             (field.key, self._part(f".{field.key}", (field.annotation,)))
             for field in fields
             if field.stored
         ]
-        return [(key, form.plain, form.write) for key, form in forms]
 
     def _part(self, step: str, annotations: tuple[Any, ...]) -> Form:
         """The form of the first of ``annotations``; that of anything, if there is none."""
@@ -429,6 +448,12 @@ class _Compiler(Compiler[Form]):
         except Unconvertible as error:
             error.within(step)
             raise
+
+
+def _attribute(key: str) -> str:
+    """Return the expression for a field of ``value``; other names than usual ones stay data."""
+    is_usual = key.isascii() and key.isidentifier() and not iskeyword(key)
+    return f"value.{key}" if is_usual else f"getattr(value, {key!r})"
 
 
 def _listed(members: tuple[Any, ...]) -> dict[tuple[type, Any], Any]:

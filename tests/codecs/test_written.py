@@ -194,3 +194,16 @@ def test_the_parts_of_a_member_of_a_union_are_checked(value, annotation, reason,
     with pytest.raises(CodecError) as caught:
         DEFAULT_CODECS.encode(value, annotation, mime_type)
     assert str(caught.value).endswith(f": {reason}")
+
+
+def test_fields_with_names_of_the_code():
+    """The writer of a class is made as code; names of fields and of that code do not meet."""
+    names = ["\u00e4", "name", "key", "write0", "part1", "value", "cls", "Mismatch", "type"]
+    made = attrs.make_class("Made", {name: attrs.field(type=int) for name in names})
+    value = made(*range(len(names)))
+    data = DEFAULT_CODECS.encode(value, made, MIME.CBOR)
+    wanted = {name: number for number, name in enumerate(names)}
+    assert DEFAULT_CODECS.decode(data, dict, MIME.CBOR) == wanted
+    value.key = "x"
+    with pytest.raises(CodecError, match=r"key: expected int, got str"):
+        DEFAULT_CODECS.encode(value, made, MIME.CBOR)
