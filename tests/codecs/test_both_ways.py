@@ -4,8 +4,10 @@ import json
 import os
 import random
 from contextlib import contextmanager
+from datetime import datetime
 from unittest import mock
 
+import attrs
 import cbor2
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
@@ -160,3 +162,23 @@ def test_damaged_texts(mime_type, seed_):
     wholes = list(filter(None, [written(text, mime_type) for text in TEXTS]))
     for annotation in SAME:
         check(annotation, mime_type, *[damaged(rng.choice(wholes), rng) for _ in range(10)])
+
+
+def test_validators_run_once():
+    """Data that msgspec refuses are read again; what has code of the application is read once."""
+    seen = []
+
+    @attrs.define
+    class Counted:
+        number: int = attrs.field(validator=lambda _, __, value: seen.append(value))
+
+    @attrs.define
+    class Holder:
+        counted: list[Counted]
+        when: datetime
+
+    data = b'{"counted":[{"number":1},{"number":2}],"when":"20240506"}'  # in no form of msgspec's
+    assert Codecs().decode(data, Holder, MIME.JSON).when == datetime(2024, 5, 6)
+    with pytest.raises(CodecError):
+        Codecs().decode(data.replace(b"2024", b"x"), Holder, MIME.JSON)
+    assert seen == [1, 2, 1, 2]
