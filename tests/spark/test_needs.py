@@ -242,6 +242,8 @@ class Scene:
             else:
                 raise AssertionError((ends, stream.checkpoint.offsets))
         self.check_rows(final=True)
+        found = describe_spool(self.spools[0].collector.directory)
+        self.names = [each.name for each in found.instances]
 
     def close(self):
         for stream in self.streams:
@@ -285,6 +287,8 @@ def test_the_first_stream_that_comes_back():
         {},
     )  # fmt: skip
     assert [each.said for each in scene.streams] == [[], []]
+    # Each has the same name each time, so no need is left behind.
+    assert sorted(scene.names) == sorted(each.offsets["i"] for each in scene.streams)
 
 
 def test_a_copy_that_takes_the_place_while_a_batch_is_planned():
