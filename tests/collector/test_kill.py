@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+from itertools import count
 
 import pytest
 import trio
@@ -116,6 +117,7 @@ async def test_kills_at_random_moments(directory):
     rng = random.Random(7)
     acknowledged = 0
     received = set()
+    connections = count(1)
 
     async def ship(uri):
         nonlocal acknowledged
@@ -126,8 +128,7 @@ async def test_kills_at_random_moments(directory):
                 acknowledged += 200
 
     async def send(uri):
-        first = 10**6 + len(received) * 10**6
-        number = first
+        number = first = 10**6 * next(connections)  # Also if nothing was received meanwhile.
 
         async def source():
             nonlocal number
@@ -142,9 +143,9 @@ async def test_kills_at_random_moments(directory):
             async with connect(uri, data_mime_type="application/json") as requester:
                 async with requester.request_channel(source(), route=EVENTS) as replies:
                     async for reply in replies:
-                        count = json.loads(reply.data)["count"]
-                        received.update(range(at, at + count))
-                        at += count
+                        stored_now = json.loads(reply.data)["count"]
+                        received.update(range(at, at + stored_now))
+                        at += stored_now
         except RSocketError:
             pass
 
