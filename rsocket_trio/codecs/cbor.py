@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from io import BytesIO
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
 import cbor2
 import msgspec
 
+from ..field_checks import COUNT, argument, whole
 from .annotations import ANY
 from .compiling import Kept
 from .containers import as_it_is
@@ -71,7 +73,10 @@ class CborCodec:
             kept_keys=_KEPT - {UUID},
             among_others={datetime: _with_offset},
         )
+        self._encoders = Kept(self._encoder)
         self._decoders = Kept(self._decoder)
+        argument("any_keys_size", any_keys_size, whole(0))
+        argument("max_parts", max_parts, COUNT)
         self._any_keys_size = any_keys_size
         self._max_parts = max_parts
 
@@ -85,11 +90,25 @@ class CborCodec:
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
-        return cbor2.dumps(self._writers.any_writer(annotation)(value))
+        return self._encoders.of(annotation)(value)
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
         return self._decoders.of(annotation)(data)
+
+    def _encoder(self, annotation: Any) -> Callable[[Any], bytes]:
+        write, is_deep = self._writers.any_writer(annotation)
+
+        def encode(value: Any) -> bytes:
+            plain = write(value)
+            data = cbor2.dumps(plain)
+            if is_deep and len(data) > _MAX_DEPTH:
+                _check_levels(plain, data)
+            if len(data) > _MAX_BIGNUM:
+                _check_integers(data)
+            return data
+
+        return encode
 
     def _decoder(self, annotation: Any) -> Callable[[bytes], object]:
         read = self._readers.reader(annotation)
@@ -173,6 +192,48 @@ def _check_parts(data: bytes, most: int) -> None:
         parts += 1
         if parts > most:
             raise Mismatch(f"more than {most} lists, maps and tags")
+
+
+_NESTED: Final = (list, tuple, dict, set, frozenset)
+_HEADS: Final = bytes(range(0x80, 0xC0))
+"""The heads of lists and maps; such bytes are in other items, too."""
+_LONG: Final = re.compile(rb"[\xc2\xc3][\x59-\x5b]")
+"""How integers of more than 255 bytes begin."""
+
+
+def _check_levels(value: Any, data: bytes) -> None:
+    """Refuse to write a value of too many levels.
+
+    It goes from level to level, until there are too few lists and maps left for so many.
+
+    Args:
+        value: The plain value.
+        data: What is written for it.
+    """
+    rest = len(data) - len(data.translate(None, _HEADS))
+    parts: Iterable[Any] = (value,)
+    levels = 0
+    while levels + rest > _MAX_DEPTH:
+        nested = [part for part in parts if isinstance(part, _NESTED)]
+        if not nested:
+            return
+        levels += 1
+        if levels > _MAX_DEPTH:
+            raise Mismatch(f"more than {_MAX_DEPTH} levels of lists and maps")
+        rest -= len(nested)
+        parts = chain(
+            chain.from_iterable(nested),  # and the keys of maps
+            *[part.values() for part in nested if isinstance(part, dict)],
+        )
+
+
+def _check_integers(data: bytes) -> None:
+    """Refuse to write integers that are not read."""
+    if _LONG.search(data) is not None:
+        try:
+            _item(data, any_keys=True)
+        except cbor2.CBORDecodeError:
+            raise Mismatch(f"an integer of more than {_MAX_BIGNUM} bytes") from None
 
 
 def _refuse(*_: object) -> typing.NoReturn:

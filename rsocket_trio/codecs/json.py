@@ -55,6 +55,7 @@ class JsonCodec:
             kept_keys=frozenset((str,)),
             check_key=lambda key: self._readers.reader(GenericAlias(dict, (key, Any))),
         )
+        self._encoders = Kept(self._encoder)
         self._decoders = Kept(self._decoder)
 
     def check_decode(self, annotation: Any) -> None:
@@ -67,11 +68,23 @@ class JsonCodec:
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
-        return _to_json(self._writers.any_writer(annotation)(value))
+        return self._encoders.of(annotation)(value)
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
         return self._decoders.of(annotation)(data)
+
+    def _encoder(self, annotation: Any) -> Callable[[Any], bytes]:
+        write, is_deep = self._writers.any_writer(annotation)
+        if not is_deep:
+            return lambda value: _to_json(write(value))
+
+        def encode(value: Any) -> bytes:
+            data = _to_json(write(value))
+            _check_depth(data)
+            return data
+
+        return encode
 
     def _decoder(self, annotation: Any) -> Callable[[bytes], object]:
         read, parse = self._readers.reader(annotation), _from_json

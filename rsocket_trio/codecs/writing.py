@@ -107,8 +107,12 @@ class Writers:
         self.check_key = check_key
         self.sets = sets
         self.unknown = unknown
-        self._forms: Kept[Form] = Kept(lambda annotation: _Compiler(self).whole(annotation))
+        self._forms = Kept(self._compiled)
         self._of_classes: Kept[Writer] = Kept(self._of_class)
+
+    def _compiled(self, annotation: Any) -> tuple[Writer, bool]:
+        compiler = _Compiler(self)
+        return compiler.whole(annotation).write, compiler.is_deep
 
     def writer(self, annotation: Any) -> Writer:
         """Return a function that makes a value of the annotated type a plain one.
@@ -120,20 +124,22 @@ class Writers:
         Raises:
             Unconvertible: Values of that type cannot be written.
         """
-        return self._forms.of(annotation).write
+        return self._forms.of(annotation)[0]
 
-    def any_writer(self, annotation: Any) -> Writer:
-        """Return `writer`, or `anything` for a name or a class that is not known here.
+    def any_writer(self, annotation: Any) -> tuple[Writer, bool]:
+        """Return `writer`, and whether its values may have any number of levels.
+
+        The writer is `anything` for a name or a class that is not known here.
 
         Raises:
             Unconvertible: A part of the type cannot be written.
         """
         try:
-            return self.writer(annotation)
+            return self._forms.of(annotation)
         except Unconvertible:
             if typing.get_origin(annotation) is not None:
                 raise
-            return self.anything
+            return self.anything, True
 
     def anything(self, value: Any) -> Any:
         """Make a value plain by its own type, and its parts by theirs.
@@ -159,9 +165,15 @@ class _Compiler(Compiler[Form]):
     def __init__(self, writers: Writers) -> None:
         super().__init__()
         self._all = writers
-        self._anything = Form(writers.anything, writers.kept)
+        self.is_deep = False
+
+    @property
+    def _anything(self) -> Form:
+        self.is_deep = True
+        return Form(self._all.anything, self._all.kept)
 
     def _reference(self, annotation: Any, whole: list[Form]) -> Form:
+        self.is_deep = True
         return Form(lambda value: whole[0].write(value))
 
     def _compile(self, annotation: Any) -> Form:
