@@ -45,6 +45,7 @@ The commands share these:
 - ``client``: connection, errors and signals of the commands that connect
 - ``interrupt``: Ctrl-C and SIGTERM
 - ``serving``: run a server until a signal stops it
+- ``hangup``: what a long-running command does at SIGHUP
 - ``target``: import the object that a server serves
 - ``payloads``: read payloads from arguments, files and standard input
 - ``metadata``: metadata entries, authentication and a trace from the options

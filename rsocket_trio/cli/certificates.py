@@ -25,8 +25,10 @@ __all__ = [
 
 def client_context(
     args: argparse.Namespace, schemes: str, *, encrypted: bool
-) -> ssl.SSLContext | None:
+) -> ReloadableContext | None:
     """Return the TLS context of a client, as the options of `add_client_tls` have it.
+
+    When it loads the files again, it raises `Failure` as here.
 
     Args:
         args: The parsed arguments.
@@ -43,6 +45,10 @@ def client_context(
         return None
     if args.key is not None and args.cert is None:
         raise Failure("--key needs --cert", USAGE)
+    return ReloadableContext(partial(_load_client, args))
+
+
+def _load_client(args: argparse.Namespace) -> ssl.SSLContext:
     context = trusting(args.ca)
     if args.cert is not None:
         load_certificate(context, args.cert, args.key)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import ssl
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from rsocket_trio import ReloadableContext
 from rsocket_trio.collector import Collector, Subscription, admit, collect
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
 from rsocket_trio.spool import BatchTooLarge, SpoolError
@@ -121,7 +122,11 @@ class _Run:
         what = "events that have been taken"
         try:
             return await serve_until_stopped(
-                self._collect, self._args.grace, what, self._watch, [self._context]
+                self._collect,
+                self._args.grace,
+                what,
+                self._watch,
+                [self._context, self._publishers],
             )
         finally:
             if self._collector is not None:
@@ -233,13 +238,13 @@ def _is_encrypted(uri: str) -> bool:
 
 def _publishers_context(
     args: argparse.Namespace, subscriptions: list[Subscription]
-) -> ssl.SSLContext | None:
+) -> ReloadableContext | None:
     encrypted = any(each.uri.is_encrypted for each in subscriptions)
     if args.subscribe_ca is None:
         return None
     if not encrypted:
         raise Failure("--subscribe-ca works only with --subscribe tls:// or wss://", USAGE)
-    return trusting(args.subscribe_ca)
+    return ReloadableContext(partial(trusting, args.subscribe_ca))
 
 
 def _check_forget(args: argparse.Namespace) -> None:

@@ -1,31 +1,23 @@
-"""Run a server until a signal stops it: `serve_until_stopped`. A second signal stops it at once.
-
-SIGHUP is no such signal: the certificates are read again. But the SIGHUP of a terminal that was
-closed stops the server, as there is nobody any more who looks after it.
-"""
+"""Run a server until a signal stops it: `serve_until_stopped`. A second signal stops it at once."""
 
 from __future__ import annotations
 
 import ipaddress
-import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import trio
 
 from rsocket_trio import Allow, ReloadableContext, Responder, Router
-from rsocket_trio.os_support import RELOAD_SIGNALS, STOP_SIGNALS
+from rsocket_trio.os_support import STOP_SIGNALS
 from rsocket_trio.uri import AddressKind, Uri, kind_of, shown
 
 from .exits import DONE, UNREACHABLE, USAGE, Failure
+from .hangup import reload_at_hangup
 from .logs import logger
 from .stdio import Writer
 
 __all__ = ["RunningServer", "allowed", "asks_nobody", "serve_until_stopped", "warn_of_open"]
-
-
-_STREAMS: Final = (0, 1, 2)
 
 
 class RunningServer(Protocol):
@@ -71,7 +63,7 @@ async def serve_until_stopped(
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace, rest)
             nursery.start_soon(stop.watch, signals)
-            await nursery.start(_reload, [each for each in contexts if each], stop)
+            await nursery.start(reload_at_hangup, contexts, stop.stop)
             try:
                 server = stop.server = await _start(nursery, start)
                 lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)
@@ -131,38 +123,6 @@ class _Stop:
         self._nursery.cancel_scope.cancel(reason="stopped")
 
 
-async def _reload(
-    contexts: Sequence[ReloadableContext], stop: _Stop, task_status: trio.TaskStatus[None]
-) -> None:
-    """Read the certificates again for each SIGHUP; or stop, if the terminal was closed."""
-    terminals = _terminals()
-    # One that is ignored, as nohup has it, stays so.
-    signals = [each for each in RELOAD_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-    if not signals:
-        task_status.started()
-        return
-    with trio.open_signal_receiver(*signals) as hangups:
-        task_status.started()
-        async for number in hangups:
-            if _terminals() != terminals:
-                stop.stop(number)
-            elif not contexts:
-                logger.info("SIGHUP: there are no certificates to read again")
-            else:
-                await _read_again(contexts)
-
-
-async def _read_again(contexts: Sequence[ReloadableContext]) -> None:
-    try:
-        for each in contexts:
-            # In a thread: a disk may be slow, and a key may ask for its password.
-            await trio.to_thread.run_sync(each.reload, abandon_on_cancel=True)
-    except (Failure, OSError) as error:
-        logger.error("SIGHUP: the old certificates stay in use: %s", error)
-    else:
-        logger.info("SIGHUP: new connections get the certificates now in the files")
-
-
 def warn_of_open(uris: Iterable[Uri], why: str) -> None:
     """Say in one line of the log which addresses others than this host can reach, if any.
 
@@ -191,11 +151,6 @@ def asks_nobody(target: object) -> bool:
     if isinstance(target, Responder):
         return type(target).accept is Responder.accept
     return not callable(target)  # A function is given each connection.
-
-
-def _terminals() -> list[int]:
-    """Return which of the standard streams are terminals; none is one that was closed."""
-    return [each for each in _STREAMS if os.isatty(each)]
 
 
 def allowed(who: Sequence[tuple[str, int | bool]], uris: Iterable[Uri]) -> Allow | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from rsocket_trio import ReloadableContext
 from rsocket_trio.errors import LocalProtocolError
 from rsocket_trio.logfiles import (
     FilesMissing,
@@ -23,6 +23,7 @@ from rsocket_trio.lumberjack import Shipper, ShipperConfig, connect
 from rsocket_trio.os_support import STOP_SIGNALS
 
 from .exits import DONE, LOCAL_IO, UNREACHABLE, USAGE, Failure
+from .hangup import reload_at_hangup
 from .ship_status import ShipStatus
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ShipRun:
         reading: How files are read.
         following: How they are followed, if they are.
         config: How events are sent.
-        ssl_context: For TLS.
+        ssl_context: For TLS. SIGHUP loads it again.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ShipRun:
         reading: Reading,
         following: Following | None,
         config: ShipperConfig,
-        ssl_context: ssl.SSLContext | None,
+        ssl_context: ReloadableContext | None,
     ) -> None:
         self._args = args
         self._config = config
@@ -97,6 +98,7 @@ class ShipRun:
         with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, signals)
+                await nursery.start(reload_at_hangup, [self._ssl_context], self._stop)
                 nursery.start_soon(self._guarded, self._status.run)
                 nursery.start_soon(self._watch_time)
                 with self._everything:
@@ -137,12 +139,15 @@ class ShipRun:
 
     async def _watch_signals(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
-            if self._signal is None:
-                self._signal = number
-                self._status.state = "stopping"
-                self._shipment.stop(self._args.grace)
-            else:
-                self._everything.cancel(reason="a second signal came")
+            self._stop(number)
+
+    def _stop(self, number: int) -> None:
+        if self._signal is None:
+            self._signal = number
+            self._status.state = "stopping"
+            self._shipment.stop(self._args.grace)
+        else:
+            self._everything.cancel(reason="a second signal came")
 
     async def _watch_time(self) -> None:
         """End the run if nothing is acknowledged for ``--timeout``, although something waits."""

@@ -1,0 +1,74 @@
+"""What a command that runs for long does at SIGHUP: `reload_at_hangup`.
+
+It reads its certificates again. But the SIGHUP of a terminal that was closed stops it, as there is
+nobody any more who looks after it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from rsocket_trio import ReloadableContext
+from rsocket_trio.os_support import RELOAD_SIGNALS
+
+from .exits import Failure
+from .logs import logger
+
+__all__ = ["reload_at_hangup"]
+
+_STREAMS: Final = (0, 1, 2)
+
+
+async def reload_at_hangup(
+    contexts: Sequence[ReloadableContext | None],
+    stop: Callable[[int], object],
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """Read the certificates again for each SIGHUP; or stop, if the terminal was closed.
+
+    Args:
+        contexts: The TLS of the command; ``None`` is none.
+        stop: Stops the command as a signal to stop does, which it gets.
+        task_status: Told when signals are handled.
+
+    Checkpoint: where it waits.
+    If cancelled: signals are not handled any more.
+    """
+    used = [each for each in contexts if each is not None]
+    terminals = _terminals()
+    # One that is ignored, as nohup has it, stays so.
+    signals = [each for each in RELOAD_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    if not signals:
+        task_status.started()
+        return
+    with trio.open_signal_receiver(*signals) as hangups:
+        task_status.started()
+        async for number in hangups:
+            if _terminals() != terminals:
+                stop(number)
+            elif not used:
+                logger.info("SIGHUP: there are no certificates to read again")
+            else:
+                await _read_again(used)
+
+
+async def _read_again(contexts: Sequence[ReloadableContext]) -> None:
+    try:
+        for each in contexts:
+            # In a thread: a disk may be slow, and a key may ask for its password.
+            await trio.to_thread.run_sync(each.reload, abandon_on_cancel=True)
+    except (Failure, OSError) as error:
+        logger.error("SIGHUP: the old certificates stay in use: %s", error)
+    else:
+        logger.info("SIGHUP: new connections get the certificates now in the files")
+
+
+def _terminals() -> list[int]:
+    """Return which of the standard streams are terminals; none is one that was closed."""
+    return [each for each in _STREAMS if os.isatty(each)]
