@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ..errors import MetadataError
-from ..metadata import MIME, CompositeMetadata, DataMimeType
+from ..metadata import MIME, CompositeMetadata, DataMimeType, MetadataEntry
 from ..metadata.mime_types import mime_type_name, same_mime_type
 from ..payload import Payload
 
@@ -42,12 +42,17 @@ def own_metadata(payload: Payload, data_type: str, metadata_type: str) -> Item:
         return Item(payload, data_type)
     try:
         entries = CompositeMetadata.decode(payload.metadata).entries
-        types = [each.content for each in entries if each.mime_type == MIME.MIME_TYPE]
+        types = [each.content for each in entries if _kind(each) == MIME.MIME_TYPE]
         if types:
             data_type = mime_type_name(DataMimeType.decode(types[0]).mime_type)
     except MetadataError:
         # They may hold a password behind the damage.
         return Item(Payload(payload.data), data_type)
-    kept = [each for each in entries if each.mime_type not in _NOT_KEPT]
+    kept = [each for each in entries if _kind(each) not in _NOT_KEPT]
     metadata = CompositeMetadata(kept).encode() if kept else None
     return Item(Payload(payload.data, metadata), data_type)
+
+
+def _kind(entry: MetadataEntry) -> str:
+    """Return the type of an entry for comparing: as for a router, its case does not matter."""
+    return mime_type_name(entry.mime_type).lower()

@@ -18,7 +18,13 @@ from rsocket_trio.collector.gathering import ITEM_COST, Gathering, size_of
 from rsocket_trio.collector.ingest_config import COLLECTOR_CONFIG
 from rsocket_trio.collector.own_metadata import own_metadata
 from rsocket_trio.errors import ApplicationError, ConnectionClosed
-from rsocket_trio.metadata import MIME, BearerAuthentication, CompositeMetadata, MetadataEntry
+from rsocket_trio.metadata import (
+    MIME,
+    BearerAuthentication,
+    CompositeMetadata,
+    DataMimeType,
+    MetadataEntry,
+)
 from tests.collector.running import data, payloads, running, stored
 from tests.waiting import until
 
@@ -213,6 +219,25 @@ async def test_what_is_kept_of_metadata(directory):
         assert payloads(directory) == [Payload(b"{}"), Payload(b"{}", kept)]
         assert b"secret" not in (directory / "spool.sqlite3").read_bytes()
         assert b"secret" not in (directory / "spool.sqlite3-wal").read_bytes()
+
+
+async def test_types_of_metadata_in_capital_letters(directory):
+    """They name the same types, also when they are not sent as numbers: the token is no event's."""
+    entries = b"".join(
+        bytes([len(name) - 1]) + name.title().encode() + len(content).to_bytes(3, "big") + content
+        for name, content in (
+            (MIME.ROUTING, bytes([len(EVENTS)]) + EVENTS.encode()),
+            (MIME.AUTHENTICATION, BearerAuthentication("secret").encode()),
+            (MIME.MIME_TYPE, DataMimeType("application/json").encode()),
+        )
+    )
+    async with running(directory) as collector:
+        async with connect(collector.uris[0]) as requester:
+            sent = [Payload(b"1", entries), Payload(b"2", entries)]
+            async with requester.request_channel(sent) as replies:
+                await replies.receive()
+        assert {each.facts["mime"] for each in stored(directory)} == {"application/json"}
+        assert payloads(directory) == [Payload(b"1"), Payload(b"2")]
 
 
 async def test_damaged_metadata_are_dropped(directory):
