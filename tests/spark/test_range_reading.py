@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 import attrs
 import pytest
@@ -108,6 +110,29 @@ def test_another_spool(place, collector):
     with pytest.raises(DataLost, match=r"not .*; the events that are wanted are gone"):
         offsets(place)
     assert offsets(attrs.evolve(place, fail_on_data_loss=False)) == []
+
+
+@pytest.mark.parametrize("written_on", [0, 40])
+def test_an_older_copy(place, collector, written_on):
+    """If the query goes on without what the copy has not, it reads what the copy has."""
+    database = collector.directory / "spool.sqlite3"
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(":memory:")) as copy:
+        source.backup(copy)
+        collector.ship(20)
+        wanted = attrs.evolve(place, start=30, stop=65, epoch=collector.spool.epoch)
+        assert offsets(wanted) == list(range(30, 65))
+        collector.stop()
+        with closing(sqlite3.connect(database)) as restored:
+            copy.backup(restored)
+    collector.start()
+    if written_on:
+        collector.ship(written_on)
+    for uri, directory in ((collector.uri, None), (None, str(collector.directory))):
+        here = attrs.evolve(wanted, uri=uri, directory=directory, fail_on_data_loss=False)
+        assert offsets(here) == list(range(30, 50))
+        assert offsets(attrs.evolve(here, start=50)) == []
+        with pytest.raises(DataLost, match="restored from an older copy"):
+            offsets(attrs.evolve(here, fail_on_data_loss=True))
 
 
 def test_a_restart_in_the_middle(place, collector):

@@ -24,6 +24,7 @@ from ...spool import (
     OffsetNotStored,
     OffsetTrimmed,
     SpoolFailed,
+    SpoolRestored,
     SpoolTooNew,
     StoredBatch,
     WrongSpool,
@@ -104,7 +105,10 @@ def read_stored(place: Place) -> Iterator[StoredBatch]:
                     " without them, set failOnDataLoss to false"
                 ) from None
             logger.warning("%s: %s; the query goes on without these events", _name(place), wrong)
-            return
+            end = wrong.end if isinstance(wrong, SpoolRestored) else None
+            if end is None or not at < end < place.stop:
+                return
+            place = attrs.evolve(place, stop=end)  # The copy still has those before its end.
         except OffsetTrimmed as trimmed:
             if trimmed.oldest <= at:
                 raise RangeUnreadable(
