@@ -14,7 +14,7 @@ import sqlite3
 import attrs
 
 from .errors import SpoolRestored
-from .extent import typed
+from .extent import Extent, typed
 
 __all__ = ["Epochs", "new_epoch", "read_epochs"]
 
@@ -47,15 +47,18 @@ class Epochs:
                 return end
         return None
 
-    def check(self, epoch: str | None, offset: int, head: int) -> None:
+    def check(self, epoch: str | None, offset: int, extent: Extent) -> None:
         """Check that the spool has an epoch up to an offset; nothing if it is ``None``.
+
+        Nor if the offset is deleted: its epoch may be forgotten, and whoever wants the events there
+        is told that.
 
         Raises:
             SpoolRestored: It has not.
         """
-        if epoch is None:
+        if epoch is None or offset < extent.oldest:
             return
-        end = self.end_of(epoch, head)
+        end = self.end_of(epoch, extent.head)
         if end is None or end < offset:
             raise SpoolRestored(offset, end)
 

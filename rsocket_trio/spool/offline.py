@@ -64,7 +64,7 @@ def read_range(
         with bounded(connection), snapshot(connection):
             extent = extent_within(connection)
             epochs = read_epochs(connection)
-        epochs.check(epoch, stop, extent.head)
+        epochs.check(epoch, stop, extent)
         check_range(start, stop, extent.oldest, extent.head)
         at = start
         while at < stop:

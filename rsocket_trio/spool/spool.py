@@ -235,7 +235,8 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
             offset: The offset of the first event that the consumer still needs.
             instance: Which of its instances this is. Empty: it has none.
             lease: See `ConsumerInstance`.
-            absent: See `ConsumerInstance`.
+            absent: See `ConsumerInstance`. If it is not 0, this is said about an instance that is
+                away, and not by it: `ConsumerInstance.seen_at` stays.
 
         Raises:
             OffsetTrimmed: The offset is not kept any more.
@@ -264,11 +265,12 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         if offset > extent.head:
             await trio.lowlevel.cancel_shielded_checkpoint()
             raise OffsetNotStored(offset, extent.head)
+        stored = self._flusher.instances.get((consumer, instance))
         need = ConsumerInstance(
             consumer=consumer,
             name=instance,
             offset=offset,
-            seen_at=now(),
+            seen_at=stored.seen_at if absent and stored is not None else now(),
             lease=lease,
             absent=absent,
         )
@@ -329,17 +331,21 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
             epoch: What `epoch` was when the reader read.
 
         Returns:
-            An offset. ``None``: the spool does not have this epoch, so it is such a copy too.
+            An offset. ``None``: the spool does not have this epoch. So it is such a copy too, or
+            has deleted all events of the epoch.
         """
         return self._flusher.epochs.end_of(epoch, self.head)
 
     def check_epoch(self, epoch: str | None, offset: int) -> None:
         """Check that the spool has an epoch up to an offset; nothing if it is ``None``.
 
+        Nothing is checked either at an offset that is not kept any more: there `read` and `commit`
+        raise `OffsetTrimmed`.
+
         Raises:
             SpoolRestored: It has not, see `epoch_end`.
         """
-        self._flusher.epochs.check(epoch, offset, self.head)
+        self._flusher.epochs.check(epoch, offset, self._flusher.extent)
 
     def statistics(self) -> SpoolStatistics:
         """Return numbers about the spool."""

@@ -107,6 +107,27 @@ async def test_a_spool_that_was_restored_from_an_older_copy(directory, tmp_path)
             assert len(offline(directory, 10, 15, epoch=now.epoch)) == 1
 
 
+async def test_an_epoch_whose_events_are_deleted(directory):
+    """A reader that comes too late is told that, and not that the spool was restored."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(10))
+        mine = {"spool_id": spool.spool_id, "epoch": spool.epoch}
+    for _ in range(2):
+        async with open_spool(directory) as spool:
+            await spool.append(lines(10))
+    async with open_spool(directory) as spool:
+        await spool.commit("others", 30)
+        assert spool.epoch_end(mine["epoch"]) is None
+        async with connected(reading_router(spool)) as client:
+            with pytest.raises(OffsetTrimmed):
+                await client.commit("q", 5, instance="a", **mine)
+            async with client.read(5, 10, **mine) as batches:
+                with pytest.raises(OffsetTrimmed):
+                    await collect(batches)
+        with pytest.raises(OffsetTrimmed):
+            offline(directory, 5, 10, epoch=mine["epoch"])
+
+
 async def test_the_most_that_a_spool_takes_about_a_batch(directory):
     """A reader gets it: a batch that cannot be read would hold up its consumer for ever."""
     facts = {"a" * 2**15: "☃" * 2**15}

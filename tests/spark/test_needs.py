@@ -117,6 +117,7 @@ class Stream:
         self.checkpoint = Checkpoint()
         self.query = None
         self.wide = False  # whether it reads from both collectors
+        self.dropped = False  # whether the operator has forgotten it, and it comes back
         self.losses = [each.losses for each in self.scene.spools]
 
     @property
@@ -191,6 +192,10 @@ class Scene:
                 stream.end()
             case "forget":
                 stream.forget()
+            case "drop":  # not by its own will
+                spool.collector.thread.run(forget, spool.collector.spool, stream.offsets["i"])
+                stream.dropped = True
+                spool.losses += 1
             case "add":
                 stream.end()
                 stream.wide = True
@@ -212,7 +217,7 @@ class Scene:
             found = describe_spool(spool.collector.directory)
             for number, stream in enumerate(self.streams):
                 needed = stream.offsets["s"].get(found.spool_id)
-                if needed is not None and needed <= found.head:
+                if needed is not None and needed <= found.head and not stream.dropped:
                     assert found.oldest <= needed, f"stream {number} may still ask for it"
 
     def check_rows(self, *, final):
@@ -289,6 +294,17 @@ def test_the_first_stream_that_comes_back():
     assert [each.said for each in scene.streams] == [[], []]
     # Each has the same name each time, so no need is left behind.
     assert sorted(scene.names) == sorted(each.offsets["i"] for each in scene.streams)
+
+
+def test_an_instance_that_was_forgotten():
+    """It is told so, and not that the spool was restored, whose epoch then is forgotten as well."""
+    scene = play(
+        [("ship", 0, 5), ("trigger", 0), ("trigger", 0), ("trigger", 1), ("end", 0),
+         ("restart", 0), ("ship", 0, 5), ("drop", 0), *[("trigger", 1)] * 3, ("trigger", 0)],
+        {},
+    )  # fmt: skip
+    [said] = scene.streams[0].said
+    assert "were deleted before the query read them" in said
 
 
 def test_a_copy_that_takes_the_place_while_a_batch_is_planned():

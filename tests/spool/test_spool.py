@@ -169,6 +169,20 @@ async def test_appends_of_what_is_no_batch(directory):
         assert transactions(spool) == 0
 
 
+async def test_when_an_instance_was_seen(directory, monkeypatch):
+    """What is written down about its absence is no word of its own."""
+    wall = iter([100.0, 200.0, 300.0])
+    monkeypatch.setattr("rsocket_trio.spool.spool.now", lambda: next(wall))
+    async with open_spool(directory) as spool:
+        await spool.commit("a", 0, instance="gone")
+        await spool.commit("a", 0, instance="gone", absent=9.0)
+        [found] = spool.instances()
+        assert (found.seen_at, found.absent) == (100.0, 9.0)
+        await spool.commit("a", 0, instance="gone")
+        [found] = spool.instances()
+        assert (found.seen_at, found.absent) == (200.0, 0.0)
+
+
 async def test_the_error_of_a_block_arrives_as_it_is(directory):
     """It is in no group, and the spool is closed."""
     with pytest.raises(KeyError, match="mine"):

@@ -364,6 +364,16 @@ class Fleet:
         info, offset = member.info, was.offset
         if info is None or info.spool_id != spool_id:
             return was
+        # First, as a spool forgets the epochs of deleted events.
+        if offset < info.oldest:
+            self._lost(
+                f"{shown(member.uri)}: the events {offset} to {info.oldest} of the spool {spool_id}"
+                " were deleted before the query read them: the consumer"
+                f" {self._settings.consumer!r} or this instance of it was forgotten, the query was"
+                " away for longer than its lease (option leaseMs) while others of its consumer"
+                " read on, or it is new and the others are ahead of it"
+            )
+            return Need(info.oldest, info.epoch)
         epoch_end = offset if was.epoch is None else info.epoch_end
         if epoch_end is None or epoch_end < offset:
             self._lost(
@@ -375,15 +385,6 @@ class Fleet:
             # is known; and nothing is skipped.
             shared = info.oldest if epoch_end is None else max(epoch_end, info.oldest)
             return Need(min(shared, offset), info.epoch)
-        if offset < info.oldest:
-            self._lost(
-                f"{shown(member.uri)}: the events {offset} to {info.oldest} of the spool {spool_id}"
-                " were deleted before the query read them: the consumer"
-                f" {self._settings.consumer!r} or this instance of it was forgotten, the query was"
-                " away for longer than its lease (option leaseMs) while others of its consumer"
-                " read on, or it is new and the others are ahead of it"
-            )
-            return Need(info.oldest, info.epoch)
         if offset > info.head:
             self._lost(
                 f"{shown(member.uri)}: the query has read up to offset {offset} of the spool"
