@@ -9,6 +9,7 @@ links.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -25,6 +26,10 @@ __all__ = ["Matches", "expand"]
 
 _GONE: Final = (FileNotFoundError, NotADirectoryError)
 """What is there may disappear at any moment."""
+
+MAX_LEVELS: Final = 64
+"""Directories one in another, from the first wildcard on. Each of them takes a descriptor while it
+is looked at, and whoever may write into a directory of logs may make thousands of them."""
 
 
 @attrs.define
@@ -60,11 +65,20 @@ class _Search:
     def __init__(self, follow_links: bool) -> None:
         self.matches = Matches()
         self._follow = follow_links
-        # The directories that are open, from the first to this one: a link may lead back to one.
-        self._above: list[FileKey] = []
+        self._level = 0
+        # The directories that were looked at, for so many parts of the pattern, and the lowest
+        # level where. Links may lead to them in any number of ways, also back from inside.
+        self._levels: dict[tuple[FileKey, int], int] = {}
 
     def descend(self, above: int | None, name: str, path: str, parts: Sequence[str]) -> None:
         """Look into a directory of the open directory ``above``, or into the first one."""
+        if self._level == MAX_LEVELS:
+            reason = (
+                f"it is {MAX_LEVELS} directories below the first wildcard, and no more are looked"
+                " into: name the first ones in the pattern"
+            )
+            self.matches.failures.append((path, OSError(errno.ENAMETOOLONG, reason)))
+            return
         flags = os.O_RDONLY | os.O_DIRECTORY
         if above is not None and not self._follow:
             flags |= os.O_NOFOLLOW
@@ -76,11 +90,12 @@ class _Search:
             self.matches.failures.append((path or os.sep, error))
             return
         try:
-            key = FileKey.of(os.fstat(directory))
-            if key not in self._above:
-                self._above.append(key)
+            place = FileKey.of(os.fstat(directory)), len(parts)
+            if self._level < self._levels.get(place, MAX_LEVELS):
+                self._levels[place] = self._level
+                self._level += 1
                 self._look(directory, path, parts)
-                self._above.pop()
+                self._level -= 1
         finally:
             os.close(directory)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rsocket_trio.logfiles import Source
 from rsocket_trio.logfiles.discovery import scan
-from rsocket_trio.logfiles.patterns import expand
+from rsocket_trio.logfiles.patterns import MAX_LEVELS, expand
 from tests.logfiles.shipping import Receiver, following, looked
 
 FILES = ["a.log", "b.log", "ab", ".a.log", "a/a.log", "a/b", "a/b.d/a.log", "b/.c/a.log", "b/a"]
@@ -93,6 +93,51 @@ def test_a_pattern_that_follows_links(linked):
     files, links, problems = found(linked, "logs/**/*.log", follow_links=True)
     assert files == {"logs/web/a.log", "logs/app/a.log", "logs/web/b.log"}
     assert (links, problems) == (set(), [])
+
+
+def test_directories_that_are_linked_with_each_other(tmp_path, monkeypatch):
+    """Each is looked at a few times, not once for each of the 13 700 ways that lead to them."""
+    names = "abcdefg"
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.log").touch()
+        for other in names.replace(name, ""):
+            (tmp_path / name / f"to_{other}").symlink_to(tmp_path / other)
+    opened = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda *args, **more: opened.append(0) or real(*args, **more))
+    look = scan([Source.of(str(tmp_path / "**" / "*.log"), follow_links=True)])
+    assert len(look.found) == len(names)
+    assert len(opened) < 500
+
+
+def test_a_file_behind_a_long_way_of_links_and_a_short_one(tmp_path, monkeypatch):
+    """Whoever makes links cannot hide a file that is not too deep by itself."""
+    monkeypatch.setattr("rsocket_trio.logfiles.patterns.MAX_LEVELS", 4)
+    deep = tmp_path / "z" / "z"
+    deep.mkdir(parents=True)
+    (deep / "a.log").touch()
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c").symlink_to(tmp_path / "z")
+    monkeypatch.setattr(os, "listdir", lambda directory, real=os.listdir: sorted(real(directory)))
+    files, _, problems = found(tmp_path, "**/*.log", follow_links=True)
+    assert files == {"z/z/a.log"}
+    assert len(problems) == 1
+
+
+def test_deep_directories(tmp_path):
+    """They cost neither the process, by the recursion, nor all of its descriptors."""
+    directory = tmp_path
+    for _ in range(MAX_LEVELS - 1):
+        directory = directory / "d"
+    directory.mkdir(parents=True)
+    (directory / "a.log").touch()
+    (directory / "d" / "d").mkdir(parents=True)
+    (directory / "d" / "b.log").touch()
+    files, _, problems = found(tmp_path, "**/*.log")
+    assert files == {os.path.relpath(directory / "a.log", tmp_path)}
+    [problem] = problems
+    assert f"{MAX_LEVELS} directories below the first wildcard" in problem
 
 
 def test_a_named_path_may_be_a_link(linked):
