@@ -7,7 +7,6 @@ from math import inf
 
 import trio
 
-from .identity import Fingerprint
 from .progress import Progress
 from .recorder import Recorder
 from .registry import Position
@@ -44,7 +43,10 @@ class FileTask:
         self._source = source
         self._sender = sender
         self._recorder = recorder
+        # What is written down: `tail` may know more already. An acknowledgement of older events
+        # must not write down what was known when they were read.
         self._id = tail.id
+        self._fingerprint = tail.fingerprint
         self._progress = Progress(tail.first)
         # The identity and the fingerprint that the registry has.
         known = tail.known
@@ -175,11 +177,12 @@ class FileTask:
             self._id = self._tail.id
             self._progress = Progress(0)
             self._sender.counts.truncations += 1
-        self._record(self._tail.fingerprint)
+        self._fingerprint = self._tail.fingerprint
+        self._record()
         await self._recorder.written()
         self._entered = content
 
-    def _record(self, fingerprint: Fingerprint) -> None:
+    def _record(self) -> None:
         self._recorder.put(
             Position(
                 path=self._path_now,
@@ -187,7 +190,7 @@ class FileTask:
                 source=self._source,
                 key=self._tail.key,
                 id=self._id,
-                fingerprint=fingerprint,
+                fingerprint=self._fingerprint,
                 offset=self._progress.offset,
             )
         )
@@ -211,6 +214,6 @@ class FileTask:
         def acknowledged() -> None:
             # An offset of a file that was truncated since then means nothing now.
             if progress.acknowledged(part) and progress is self._progress:
-                self._record(batch.fingerprint)
+                self._record()
 
         return acknowledged

@@ -55,7 +55,6 @@ class Batch:
         lines: The lines in them.
         size: The bytes that they have in the file.
         skipped: NUL bytes that are no part of a line, and that were passed over.
-        fingerprint: The first bytes of the file when it was read.
         at_end: The end of the file was reached.
     """
 
@@ -64,7 +63,6 @@ class Batch:
     lines: int
     size: int
     skipped: int
-    fingerprint: Fingerprint
     at_end: bool
 
 
@@ -314,7 +312,6 @@ class Tail:
             lines=sum([entry.lines for entry in entries]),
             size=entries[-1].end - entries[0].start if entries else 0,
             skipped=skipped,
-            fingerprint=self.fingerprint,
             at_end=at_end,
         )
 

@@ -514,13 +514,39 @@ async def test_first_bytes_that_were_known_are_written_down_when_there_are_more(
     assert kept == [4]
 
 
+async def test_a_late_acknowledgement_forgets_no_first_bytes(tmp_path, receiver):
+    """Else content that begins as the file did then would get its identity after a kill.
+
+    Its second line would have the key of "two", which was sent.
+    """
+    file = tmp_path / "a.log"
+    append(file, "one")
+    sent = []
+
+    async def send(events):
+        acknowledge = trio.Event()
+        sent.append(acknowledge)
+        await acknowledge.wait()
+
+    receiver.send = send
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda _: len(sent) == 1)
+        append(file, "two")
+        await receiver.until(lambda _: len(sent) == 2)
+        sent[0].set()
+        await receiver.until(lambda _: rows_of(tmp_path)[0]["offset"] == 4)
+        assert rows_of(tmp_path)[0]["head_size"] == 8
+        sent[1].set()
+        await receiver.until(lambda _: not shipment.counts.waiting)
+
+
 async def test_a_truncation_that_was_seen_is_remembered(tmp_path, receiver):
     """Also if nothing new has come until the run ends: else the same beginning would be skipped."""
     file = tmp_path / "a.log"
     append(file, "1", "2")
     async with following(tmp_path, receiver, "a.log") as shipment:
         await receiver.until(lambda r: r.messages == ["1", "2"])
-        (before,) = positions_of(tmp_path)
+        before = rows_of(tmp_path)[0]["id"]
         os.truncate(file, 0)
         await receiver.until(lambda _: shipment.counts.truncations == 1)
     (position,) = positions(tmp_path)
@@ -531,10 +557,9 @@ async def test_a_truncation_that_was_seen_is_remembered(tmp_path, receiver):
     assert receiver.messages == ["1", "2", "1", "2", "3"]
 
 
-def positions_of(directory):
-    """The identities in the registry, while it is in use."""
-    content = json.loads((directory / "registry.json").read_text())
-    return [row["id"] for row in content["files"]]
+def rows_of(directory):
+    """What the registry has, while it is in use."""
+    return json.loads((directory / "registry.json").read_text())["files"]
 
 
 async def test_a_late_acknowledgement_of_content_that_was_truncated(tmp_path, receiver):

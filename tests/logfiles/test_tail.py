@@ -111,7 +111,7 @@ def test_an_empty_file_gets_its_first_bytes_between_the_look_and_the_read(tail, 
     first = tail.read()
     assert (first.events, first.at_end) == ([], False)
     second = tail.read()
-    assert (second.events, second.fingerprint.size) == ([], 2)
+    assert (second.events, tail.fingerprint.size) == ([], 2)
     assert [event["message"] for event in events_of(tail.read())] == ["1"]
 
 
