@@ -92,8 +92,10 @@ class Registry:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._positions: dict[FileKey, Position] = {}
-        # What files had before they were truncated.
-        self._truncated: dict[FileKey, Position] = {}
+        # By their first bytes, all `HEAD_SIZE` of them: files, and what they had before they were
+        # truncated.
+        self._beginnings: dict[Fingerprint, FileKey] = {}
+        self._truncated: dict[FileKey, Fingerprint] = {}
         self._lock: ProcessLock | None = None
         if path is None:
             return
@@ -116,7 +118,8 @@ class Registry:
         except OSError as error:
             raise RegistryError(f"cannot use the registry {path}: {error.strerror}") from error
         try:
-            self._positions = {each.key: each for each in _load(path)}
+            for each in _load(path):
+                self.put(each)
         except BaseException:  # unlocked before the error goes on
             self.close()
             raise
@@ -156,24 +159,30 @@ class Registry:
 
     def put(self, position: Position) -> None:
         """Set the position of a file."""
-        before = self._positions.get(position.key, position)
+        key = position.key
+        before = self._positions.get(key, position)
         if before.id != position.id:
-            self._truncated[position.key] = before
-        self._positions[position.key] = position
+            self._forget_beginning(key, self._truncated.get(key))
+            self._truncated[key] = before.fingerprint
+        self._positions[key] = position
+        if position.fingerprint.size == HEAD_SIZE:  # Short ones may be alike by chance.
+            self._beginnings.setdefault(position.fingerprint, key)
 
     def original(self, key: FileKey, fingerprint: Fingerprint) -> Position | None:
         """Return another file that begins, or began, as this one, so that this is its copy."""
-        if fingerprint.size < HEAD_SIZE:  # Short ones may be alike by chance.
-            return None
-        for each in (*list(self._positions.values()), *list(self._truncated.values())):
-            if each.key != key and each.fingerprint == fingerprint:
-                return each
-        return None
+        other = self._beginnings.get(fingerprint, key)
+        return None if other == key else self._positions.get(other)
 
     def forget(self, key: FileKey) -> None:
         """Remove the position of a file that does not exist any more."""
-        self._positions.pop(key, None)
-        self._truncated.pop(key, None)
+        position = self._positions.pop(key, None)
+        if position is not None:
+            self._forget_beginning(key, position.fingerprint)
+        self._forget_beginning(key, self._truncated.pop(key, None))
+
+    def _forget_beginning(self, key: FileKey, fingerprint: Fingerprint | None) -> None:
+        if fingerprint is not None and self._beginnings.get(fingerprint) == key:
+            del self._beginnings[fingerprint]
 
     def store(self, positions: Iterable[Position]) -> None:
         """Write positions to the disk. This blocks.
@@ -183,10 +192,10 @@ class Registry:
         """
         if self._path is None:
             return
-        text = json.dumps(
-            {"format": _FORMAT, "version": _VERSION, "files": [_row(each) for each in positions]},
-            indent=1,
-        )
+        # A line for each file. With `indent`, Python would take much longer.
+        head = json.dumps({"format": _FORMAT, "version": _VERSION, "files": []})
+        rows = ",\n".join([json.dumps(_row(each)) for each in positions])
+        text = f"{head.removesuffix(']}')}\n{rows}\n]}}"
         new = self._path.with_name(f"{self._path.name}.new")
         try:
             # What is there is a part of a write that a crash has ended, or a link to a file that
@@ -250,7 +259,7 @@ def _load(path: Path) -> list[Position]:
                 " that is not known here: use that version, or another registry"
             )
         return [_position(row) for row in content["files"]]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 
@@ -268,8 +277,8 @@ def _position(row: dict[str, Any]) -> Position:
         raise ValueError("a number is not a whole number")
     if not all(type(text) is str for text in texts):
         raise ValueError("a text is missing")
-    if "\0" in row["path"] + row["real"]:
-        raise ValueError("a path contains a NUL")
+    if b"\0" in b"".join(map(os.fsencode, texts)):  # half a surrogate pair is a ValueError
+        raise ValueError("a text contains a NUL")
     updated = float(row["updated"])
     if not isfinite(updated):
         raise ValueError("a time is not a number")

@@ -133,8 +133,11 @@ def test_a_damaged_registry(tmp_path, content, reason):
         ("path", 7),
         ("path", "/var/log/a\0"),
         ("real", "/var/log/a\0"),
+        ("path", "/var/log/\ud800"),
+        ("id", "\ud800"),
         ("updated", "nan"),
         ("updated", float("inf")),
+        ("updated", 10**400),
     ],
 )
 def test_a_row_with_a_wrong_value(tmp_path, name, value):
@@ -143,7 +146,7 @@ def test_a_row_with_a_wrong_value(tmp_path, name, value):
     content = json.loads(path.read_text())
     content["files"][0][name] = value
     path.write_text(json.dumps(content))
-    with pytest.raises(RegistryError, match="ValueError"):
+    with pytest.raises(RegistryError, match="is no registry"):
         Registry(path)
 
 
