@@ -1,4 +1,7 @@
-"""Find the files that paths and patterns name: `scan`, `find_moved`. All functions block."""
+"""Find the files that paths and patterns name, also renamed: `scan`, `find_moved`, `Listings`.
+
+All functions block.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from .identity import FileKey, head_of
 from .patterns import expand
 from .registry import Position
 
-__all__ = ["Found", "Look", "Problem", "Source", "find_moved", "path_now", "scan"]
+__all__ = ["Found", "Listings", "Look", "Problem", "Source", "find_moved", "scan"]
 
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 """A pattern does not name these: logrotate compresses old files, and their names often match."""
@@ -181,14 +184,12 @@ def find_moved(positions: Iterable[Position]) -> list[tuple[Position, Found]]:
     Raises:
         OSError: The process has no descriptors.
     """
-    directories: dict[str, dict[int, list[str]]] = {}
+    listings = Listings()
     moved: list[tuple[Position, Found]] = []
     for position in positions:
         paths: list[str] = []
         for directory in _directories_of(position.path, position.real):
-            if directory not in directories:
-                directories[directory] = _paths_by_inode(directory)
-            paths += directories[directory].get(position.key.inode, ())
+            paths += listings.paths(directory, position.key.inode)
         for path in paths:
             found = _look(path, Source(position.source, is_pattern=True, follow_links=False))
             if isinstance(found, Found) and _is_same(found, position):
@@ -197,21 +198,46 @@ def find_moved(positions: Iterable[Position]) -> list[tuple[Position, Found]]:
     return moved
 
 
-def path_now(found: Found) -> str | None:
-    """Return where a file is that was found a moment ago; ``None``: it is not in its directory.
+class Listings:
+    """Finds files that were renamed since a look has found them. Each directory is listed once.
 
-    It may have been renamed meanwhile, and another file may have its path.
-
-    Raises:
-        OSError: The process has no descriptors.
+    A file that is not in a list that was made after the look is not in the directory any more.
     """
-    if _is_at(found, found.path):
-        return found.path
-    for directory in _directories_of(found.path, os.path.realpath(found.path)):
-        for path in _paths_by_inode(directory).get(found.key.inode, ()):
-            if _is_at(found, path):
+
+    def __init__(self) -> None:
+        self._paths: dict[str, dict[int, list[str]]] = {}
+
+    def path_now(self, found: Found) -> str | None:
+        """Return where a file is now; ``None``: it is not in its directory.
+
+        It may have been renamed, and another file may have its path.
+
+        Raises:
+            OSError: The process has no descriptors.
+        """
+        if _is_at(found, found.path):
+            return found.path
+        for directory in _directories_of(found.path, os.path.realpath(found.path)):
+            listed_before = directory in self._paths
+            paths = self.paths(directory, found.key.inode)
+            path = next((each for each in paths if _is_at(found, each)), None)
+            if path is None and paths and listed_before:  # It was renamed once more.
+                del self._paths[directory]
+                paths = self.paths(directory, found.key.inode)
+                path = next((each for each in paths if _is_at(found, each)), None)
+            if path is not None:
                 return path
-    return None
+        return None
+
+    def paths(self, directory: str, inode: int) -> list[str]:
+        """Return the paths in a directory that have this inode.
+
+        Raises:
+            OSError: The process has no descriptors.
+        """
+        if directory not in self._paths:
+            self._paths[directory] = _paths_by_inode(directory)
+        return self._paths[directory].get(inode, [])
 
 
 def _is_at(found: Found, path: str) -> bool:

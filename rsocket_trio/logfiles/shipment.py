@@ -14,7 +14,7 @@ import trio
 
 from ..log_policy import logger
 from .counts import Counts
-from .discovery import Found, Look, Problem, Source, find_moved, path_now, scan
+from .discovery import Found, Listings, Look, Problem, Source, find_moved, scan
 from .file_task import FileTask
 from .identity import FileKey, Fingerprint
 from .recorder import Recorder
@@ -103,6 +103,8 @@ class Shipment:
         self._recorder = Recorder(registry)
         self._files: dict[FileKey, FileTask] = {}
         self._wanted = Wanted()
+        # Where files are that were renamed since the last look.
+        self._listings = Listings()
         # Files that could not be read on, until they are read to their ends.
         self._failing: dict[FileKey, Problem] = {}
         # Links that are not followed.
@@ -186,6 +188,7 @@ class Shipment:
     def _look(self) -> Look:
         """Find the files of the sources, without those of the registry. This blocks."""
         look = scan(self._sources)
+        self._listings = Listings()
         own = [each for each in look.found if self._registry.owns(each.path)]
         look.problems += [
             Problem(each.path, "it is the registry") for each in own if not each.source.is_pattern
@@ -287,7 +290,7 @@ class Shipment:
         """Open exactly the file that was found, also if it was renamed since then. This blocks."""
         found = wanted.found
         for _ in range(_ATTEMPTS):
-            path = path_now(found)
+            path = self._listings.path_now(found)
             if path is None:
                 break
             try:
@@ -448,13 +451,21 @@ class Shipment:
             for each in new:
                 each.is_entered = True
         no_room = [each for each in left if each.found.key not in problems]
-        for each in await trio.to_thread.run_sync(_without_gone, no_room) if no_room else ():
+        there = await trio.to_thread.run_sync(self._without_gone, no_room) if no_room else []
+        for each in there:
             reason = f"{len(self._files)} files are open; raise ulimit -n"
             problems[each.found.key] = Problem(each.found.path, reason)
         for each in no_room:
             if each.found.key not in problems:
                 self._wanted.remove_gone(each.found.key)
         return problems
+
+    def _without_gone(self, wanted: list[WantedFile]) -> list[WantedFile]:
+        """Return the files that are still there. This blocks."""
+        try:
+            return [each for each in wanted if self._listings.path_now(each.found) is not None]
+        except OSError:  # The process has no descriptors.
+            return wanted
 
     async def _follow_one(
         self, file: FileTask, before: list[trio.Event], following: Following
@@ -482,11 +493,3 @@ class Shipment:
             else:
                 problems[key] = problem
         return problems
-
-
-def _without_gone(wanted: list[WantedFile]) -> list[WantedFile]:
-    """Return the files that are still there. This blocks."""
-    try:
-        return [each for each in wanted if path_now(each.found) is not None]
-    except OSError:  # The process has no descriptors.
-        return wanted

@@ -11,7 +11,7 @@ import pytest
 
 from rsocket_trio.logfiles import FilesMissing, Source, max_open_files
 from rsocket_trio.logfiles import shipment as shipment_module
-from rsocket_trio.logfiles.discovery import path_now, scan
+from rsocket_trio.logfiles.discovery import Listings, scan
 from rsocket_trio.logfiles.open_files import RESERVE
 from tests.logfiles.shipping import Receiver, following, looked, ship_once
 
@@ -25,12 +25,30 @@ def found_in(directory, *names):
 def test_a_file_is_found_after_it_was_renamed(tmp_path):
     (tmp_path / "a.log").write_text("1\n")
     (found,) = found_in(tmp_path, "a.log")
-    assert path_now(found) == str(tmp_path / "a.log")
+    assert Listings().path_now(found) == str(tmp_path / "a.log")
     (tmp_path / "a.log").rename(tmp_path / "a.log.1")
     (tmp_path / "a.log").write_text("2\n")
-    assert path_now(found) == str(tmp_path / "a.log.1")
+    assert Listings().path_now(found) == str(tmp_path / "a.log.1")
     (tmp_path / "a.log.1").unlink()
-    assert path_now(found) is None
+    assert Listings().path_now(found) is None
+
+
+def test_many_files_that_were_renamed(tmp_path, monkeypatch):
+    """Their directory is listed once for all of them; again only for one that is renamed again."""
+    for number in range(20):
+        (tmp_path / f"{number}.log").touch()
+    files = found_in(tmp_path, "*.log")
+    for number in range(10):
+        (tmp_path / f"{number}.log").rename(tmp_path / f"{number}.log.1")
+        (tmp_path / f"1{number}.log").unlink()
+    listed = []
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or real(path))
+    listings = Listings()
+    assert sum(listings.path_now(each) is not None for each in files) == 10
+    (tmp_path / "0.log.1").rename(tmp_path / "0.log.2")
+    assert str(tmp_path / "0.log.2") in map(listings.path_now, files)
+    assert listed == [str(tmp_path)] * 2
 
 
 async def test_a_rename_between_the_look_and_the_opening(tmp_path, monkeypatch):
