@@ -79,8 +79,8 @@ bad-days: $(VENV)/.test
 		tests/lumberjack/log_handler/test_machine.py $(PYTEST)
 
 KILLS := 100
-PATHS := tests/logfiles/test_machine_programs.py tests/lumberjack/test_kill.py tests/spool/test_kill.py \
-	tests/collector/test_kill.py tests/spark/sinks/receiving/test_kill.py
+PATHS := tests/logfiles/test_machine_programs.py::test_some_days tests/lumberjack/test_kill.py \
+	tests/spool/test_kill.py tests/collector/test_kill.py tests/spark/sinks/receiving/test_kill.py
 
 kills: $(VENV)/.test
 	$(CACHED) KILLS=$(KILLS) TEST_SECONDS=3000 $(BIN)/python -m pytest -o faulthandler_timeout=9500 -rP $(PATHS) $(PYTEST)

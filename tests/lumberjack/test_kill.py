@@ -108,9 +108,9 @@ def test_every_event_arrives():
                 time.sleep(0.02)  # The other one notices.
             for what in victims:
                 children.start(what, places[what], port)
-        # No more events: the rest is shipped, and acknowledged.
-        here.with_name("stop").touch()
+        # No more events than these: the rest is shipped, and acknowledged.
         children.kill("ship")
+        here.with_name("stop").write_text(str(10 * KILLS))
         children.start("ship", here, port)
         head = here.with_name("head")
         deadline = time.monotonic() + 30
@@ -122,7 +122,7 @@ def test_every_event_arrives():
         connections = trio.run(received, there)
 
     report("spool, shipper, receiver, spool", kills_done, range(count), chain(*connections))
-    assert count > 10 * KILLS
+    assert count >= 10 * KILLS
     arrived = set().union(*connections)
     assert arrived == set(range(count))
     for numbers in connections:
@@ -133,4 +133,5 @@ def test_every_event_arrives():
         assert newest - 2 * IN_FLIGHT * LARGEST < numbers[0] <= newest + 1
         newest = max(newest, numbers[-1])
     copies = sum(map(len, connections)) - count
-    assert 0 < copies < kills_done * 2 * IN_FLIGHT * LARGEST
+    assert copies < kills_done * 2 * IN_FLIGHT * LARGEST
+    assert copies > 0 or KILLS < 30, "some kills must hit events on their way"

@@ -33,9 +33,9 @@ async def receive(directory, port):
         await serve(store_in(spool), f"lumberjack://127.0.0.1:{port}")
 
 
-async def append(spool, stop):
-    """Events with their own offset as number, until there is a file ``stop``."""
-    while not stop.exists():
+async def append(spool, done):
+    """Events with their own offset as number."""
+    while not done():
         first = spool.head
         numbers = range(first, first + first * 7 % LARGEST + 1)
         lines = b"".join(b'{"n":%d}\n' % n for n in numbers)
@@ -43,7 +43,11 @@ async def append(spool, stop):
 
 
 async def ship(directory, port):
-    """Append and ship; after ``stop``, ship the rest, write the count into ``head``, and end."""
+    """Append and ship, until there is a file ``stop``.
+
+    Then append until there are as many events as the file says, as kills may have left time for
+    few; ship the rest, write the count into ``head``, and end.
+    """
     stop = Path(directory).with_name("stop")
     async with (
         open_spool(directory, max_size=10**6) as spool,
@@ -51,7 +55,11 @@ async def ship(directory, port):
         trio.open_nursery() as nursery,
     ):
         finish = stop.exists()
-        nursery.start_soon(append, spool, stop)
+        if finish:
+            least = int(stop.read_text())
+            await append(spool, lambda: spool.head >= least)
+        else:
+            nursery.start_soon(append, spool, stop.exists)
         await ship_from(spool, shipper, max_in_flight=IN_FLIGHT, follow=not finish)
         written = stop.with_name("written")
         written.write_text(str(spool.head))

@@ -46,6 +46,9 @@ class Programs:
     Args:
         nursery: Where the server runs.
         zygote: What starts the commands.
+
+    Attributes:
+        killed: How often a command was killed.
     """
 
     pace = 0.1
@@ -58,6 +61,7 @@ class Programs:
         self._uri = "lumberjack://127.0.0.1:0"
         self._pid = 0
         self._seen = []
+        self.killed = 0
 
     def take_part(self, world):
         self._world = world
@@ -96,6 +100,7 @@ class Programs:
         os.kill(self._pid, signal.SIGKILL if how == "kill" else signal.SIGTERM)
         status = await trio.to_thread.run_sync(lambda: self._zygote.ask(wait=self._pid))
         self._pid = 0
+        self.killed += how == "kill"
         expected = {-signal.SIGKILL} if how == "kill" else {0, 143, -signal.SIGTERM}
         assert status in expected, f"status {status}: {self.log}"
         self.check()
