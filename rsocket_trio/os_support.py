@@ -109,7 +109,7 @@ STOP_SIGNALS: Final = tuple(
 RELOAD_SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGHUP",) if hasattr(signal, name)
 )
-"""The signals for which long-running commands read their certificates again."""
+"""The signals for which long-running commands read certificates and tokens again."""
 
 PIPE_SIZE: Final[int] = getattr(select, "PIPE_BUF", 512)
 """The bytes that a pipe accepts, at least, when it is ready for writing (POSIX, "pipe")."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from rsocket_trio import ReloadableContext
-from rsocket_trio.collector import Collector, Subscription, admit, collect
+from rsocket_trio.collector import Collector, Subscription, collect
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
 from rsocket_trio.spool import BatchTooLarge, SpoolError
 from rsocket_trio.uri import parse_uri
 
 from .certificates import asks_certificates, server_context, trusting
-from .collect_auth import given_grants, given_subscriptions
+from .collect_auth import GivenGrants, given_subscriptions
 from .exits import LOCAL_IO, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .progress import Progress
@@ -84,7 +84,7 @@ class _Run:
         self._context: Final = server_context(args, encrypted, "lumberjacks://, tls:// and wss://")
         others = [uri for uri in args.listen if not _is_lumberjack(uri)]
         self._allow: Final = allowed(args.allow, map(parse_uri, others))
-        self._grants: Final = given_grants(args)
+        self._grants: Final = GivenGrants(args) if _asks_tokens(args) else None
         self._warn(others)
         self._subscriptions: Final = given_subscriptions(args)
         self._publishers: Final = _publishers_context(args, self._subscriptions)
@@ -95,7 +95,7 @@ class _Run:
         by_certificate = asks_certificates(self._args)
         senders = [lumberjack_uri(each) for each in self._args.listen if _is_lumberjack(each)]
         readers = [parse_uri(each) for each in others]
-        if self._grants:
+        if self._grants is not None:
             warn_of_open(
                 (each for each in readers if not each.is_encrypted),
                 "tokens and events can be read on their way: use tls:// or wss://",
@@ -126,7 +126,7 @@ class _Run:
                 self._args.grace,
                 what,
                 self._watch,
-                [self._context, self._publishers],
+                [self._grants, self._context, self._publishers],
             )
         finally:
             if self._collector is not None:
@@ -148,7 +148,7 @@ class _Run:
                 max_connections=args.max_connections,
                 allowed_origins=args.allow_origin,
                 allow=self._allow,
-                authenticate=admit(*self._grants) if self._grants else None,
+                authenticate=None if self._grants is None else self._grants.authenticate,
                 task_status=_Started(self, task_status),
             )
         except SpoolError as error:
@@ -214,7 +214,7 @@ def _check(args: argparse.Namespace) -> None:
     _check_forget(args)
     if args.forget is not None:
         raise Failure("--forget works only with --status URI; see also spool forget", USAGE)
-    if (args.auth_bearer or args.auth_simple) and all(_is_lumberjack(uri) for uri in args.listen):
+    if _asks_tokens(args) and all(_is_lumberjack(uri) for uri in args.listen):
         raise Failure(
             "--auth-bearer and --auth-simple are for RSocket: name an address of RSocket with"
             " --listen; senders of Lumberjack can be asked for a certificate (--ca)",
@@ -224,6 +224,10 @@ def _check(args: argparse.Namespace) -> None:
         uri.lower().startswith(("ws:", "wss:")) for uri in args.listen
     ):
         raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
+
+
+def _asks_tokens(args: argparse.Namespace) -> bool:
+    return bool(args.auth_bearer or args.auth_simple)
 
 
 def _is_lumberjack(uri: str) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from rsocket_trio.collector import Grant, Role, Subscription, parse_subscription
+from rsocket_trio.collector import Grant, Role, Subscription, admit, parse_subscription
 
 from .exits import USAGE, Failure
 from .metadata import read_bearer, read_simple
@@ -15,7 +15,7 @@ from .metadata import read_bearer, read_simple
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["given_grants", "given_subscriptions"]
+__all__ = ["GivenGrants", "given_grants", "given_subscriptions"]
 
 _WITH_ROLES: Final = re.compile(r"([a-z]+(?:,[a-z]+)*)=([^=].*)", re.DOTALL)
 """``ROLE[,ROLE]...=VALUE``. A token in base64 has a ``=`` only at its end."""
@@ -41,6 +41,26 @@ def given_grants(args: argparse.Namespace) -> list[Grant]:
             except ValueError as error:
                 raise Failure(f"{option}: {error}", USAGE) from error
     return found
+
+
+class GivenGrants:
+    """Admits who has the credentials that the options name; one at least is given.
+
+    Raises:
+        Failure: As for `given_grants`.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self.reload()
+
+    def reload(self) -> None:
+        """Read them again. A `Failure` changes nothing."""
+        self._admit = admit(*given_grants(self._args))
+
+    async def authenticate(self, *facts: Any) -> Any:
+        """Admit a client, or refuse it; see `rsocket_trio.collector.admit`."""
+        return await self._admit(*facts)
 
 
 def given_subscriptions(args: argparse.Namespace) -> list[Subscription]:

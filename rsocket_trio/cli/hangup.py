@@ -1,7 +1,7 @@
 """What a command that runs for long does at SIGHUP: `reload_at_hangup`.
 
-It reads its certificates again. But the SIGHUP of a terminal that was closed stops it, as there is
-nobody any more who looks after it.
+It reads its certificates and tokens again. But the SIGHUP of a terminal that was closed stops it,
+as there is nobody any more who looks after it.
 """
 
 from __future__ import annotations
@@ -9,38 +9,44 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from rsocket_trio import ReloadableContext
 from rsocket_trio.os_support import RELOAD_SIGNALS
 
 from .exits import Failure
 from .logs import logger
 
-__all__ = ["reload_at_hangup"]
+__all__ = ["Reloadable", "reload_at_hangup"]
 
 _STREAMS: Final = (0, 1, 2)
 
 
+class Reloadable(Protocol):
+    """Something out of files."""
+
+    def reload(self) -> None:
+        """Read them again. `Failure` and `OSError` change nothing."""
+
+
 async def reload_at_hangup(
-    contexts: Sequence[ReloadableContext | None],
+    files: Sequence[Reloadable | None],
     stop: Callable[[int], object],
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    """Read the certificates again for each SIGHUP; or stop, if the terminal was closed.
+    """Read files again for each SIGHUP; or stop, if the terminal was closed.
 
     Args:
-        contexts: The TLS of the command; ``None`` is none.
+        files: What came out of them; ``None`` is nothing.
         stop: Stops the command as a signal to stop does, which it gets.
         task_status: Told when signals are handled.
 
     Checkpoint: where it waits.
     If cancelled: signals are not handled any more.
     """
-    used = [each for each in contexts if each is not None]
+    used = [each for each in files if each is not None]
     terminals = _terminals()
     # One that is ignored, as nohup has it, stays so.
     signals = [each for each in RELOAD_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
@@ -53,20 +59,20 @@ async def reload_at_hangup(
             if _terminals() != terminals:
                 stop(number)
             elif not used:
-                logger.info("SIGHUP: there are no certificates to read again")
+                logger.info("SIGHUP: there is no file to read again")
             else:
                 await _read_again(used)
 
 
-async def _read_again(contexts: Sequence[ReloadableContext]) -> None:
+async def _read_again(files: Sequence[Reloadable]) -> None:
     try:
-        for each in contexts:
+        for each in files:
             # In a thread: a disk may be slow, and a key may ask for its password.
             await trio.to_thread.run_sync(each.reload, abandon_on_cancel=True)
     except (Failure, OSError) as error:
-        logger.error("SIGHUP: the old certificates stay in use: %s", error)
+        logger.error("SIGHUP: what was read before stays in use: %s", error)
     else:
-        logger.info("SIGHUP: new connections get the certificates now in the files")
+        logger.info("SIGHUP: new connections get what is now in the files")
 
 
 def _terminals() -> list[int]:

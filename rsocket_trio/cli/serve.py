@@ -17,7 +17,7 @@ from .certificates import asks_certificates, server_context
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
 from .serving import RunningServer, allowed, asks_nobody, serve_until_stopped, warn_of_open
-from .target import load_published, load_target
+from .target import load_target
 
 if TYPE_CHECKING:
     import argparse
@@ -47,10 +47,9 @@ def run(args: argparse.Namespace) -> int:
         "allow": _allow(args),
     }
     web = _web_options(args)
+    target = load_target(args.target, rsocket=bool(plain), rsio=bool(rsio))
     starts = []
-    targets: list[object] = []
     if plain:
-        targets.append(target := load_target(args.target))
         starts.append(
             partial(
                 serve,
@@ -66,11 +65,10 @@ def run(args: argparse.Namespace) -> int:
     elif args.lease is not None or args.lease_required or args.resume is not None:
         raise Failure("--lease and --resume work only with addresses of RSocket", USAGE)
     if rsio:
-        targets.append(published := load_published(args.target))
         starts.append(
             partial(
                 _serve_rsio,
-                published,
+                target,
                 rsio,
                 ssl_context=of_rsio if _any_encrypted(rsio) else None,
                 **(web if _any_websocket(rsio) else {}),
@@ -78,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     start = starts[0] if len(starts) == 1 else partial(_serve_all, starts)
-    if any(map(asks_nobody, targets)):
+    if asks_nobody(target):
         warn_of_open(
             (
                 uri

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import trio
 
-from rsocket_trio import Allow, ReloadableContext, Responder, Router
+from rsocket_trio import Allow, Responder, Router
 from rsocket_trio.os_support import STOP_SIGNALS
 from rsocket_trio.uri import AddressKind, Uri, kind_of, shown
 
 from .exits import DONE, UNREACHABLE, USAGE, Failure
-from .hangup import reload_at_hangup
+from .hangup import Reloadable, reload_at_hangup
 from .logs import logger
 from .stdio import Writer
 
@@ -36,7 +36,7 @@ async def serve_until_stopped(
     grace: float,
     rest: str,
     work: Callable[[Any], Awaitable[None]] | None = None,
-    contexts: Sequence[ReloadableContext | None] = (),
+    files: Sequence[Reloadable | None] = (),
 ) -> int:
     """Start a server, print its addresses, and wait until signals stop it.
 
@@ -45,7 +45,7 @@ async def serve_until_stopped(
         grace: How long it may go on after the first signal, in seconds.
         rest: What may go on then, for the log.
         work: Runs while the server runs, and gets it. When it returns, the server is stopped.
-        contexts: The TLS of the server, which SIGHUP loads again.
+        files: See `reload_at_hangup`.
 
     Returns:
         0 after a graceful stop or the end of ``work``, else 128 plus the number of the signal that
@@ -63,7 +63,7 @@ async def serve_until_stopped(
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace, rest)
             nursery.start_soon(stop.watch, signals)
-            await nursery.start(reload_at_hangup, contexts, stop.stop)
+            await nursery.start(reload_at_hangup, files, stop.stop)
             try:
                 server = stop.server = await _start(nursery, start)
                 lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)

@@ -9,38 +9,37 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from rsocket_trio.responder import Responder
 
 from .exits import USAGE, Failure
 
-if TYPE_CHECKING:
-    from rsocket_trio.responder import Acceptor
-
-__all__ = ["load_object", "load_published", "load_target"]
+__all__ = ["load_object", "load_target"]
 
 T = TypeVar("T")
 
 DEFAULT_NAMES: Final = ("app", "router")
 
 
-def load_target(target: str) -> Responder | Acceptor:
-    """Import a Responder or an acceptor function.
+def load_target(target: str, *, rsocket: bool = True, rsio: bool = False) -> Any:
+    """Import what a server of these protocols can serve, once for both.
+
+    That is a Responder; for RSocket alone also an acceptor function, and for rsio alone a mapping
+    of publishers or a resolver function.
 
     Raises:
         Failure: As for `load_object`.
     """
-    return load_object(target, _check)
 
+    def check(found: object, name: str) -> object:
+        if rsocket:
+            _check(found, name)
+        if rsio:
+            _check_published(found, name)
+        return found
 
-def load_published(target: str) -> Any:
-    """Import what rsio can serve: also a mapping of publishers, or a resolver function.
-
-    Raises:
-        Failure: As for `load_object`.
-    """
-    return load_object(target, _check_published)
+    return load_object(target, check)
 
 
 def load_object(target: str, check: Callable[[object, str], T]) -> T:
@@ -133,9 +132,9 @@ def _find(module: ModuleType, where: str, name: str) -> object:
     return found
 
 
-def _check(found: object, target: str) -> Responder | Acceptor:
+def _check(found: object, target: str) -> None:
     if isinstance(found, Responder):
-        return found
+        return
     if isinstance(found, type) and issubclass(found, Responder):
         raise Failure(f"{target!r} is a class; name an instance of that class", USAGE)
     if not callable(found):
@@ -144,10 +143,9 @@ def _check(found: object, target: str) -> Responder | Acceptor:
     if not _takes_two_arguments(found):
         text = f"{target!r} is not an acceptor function: it must take two arguments"
         raise Failure(f"{text}, the setup and the requester", USAGE)
-    return cast("Acceptor", found)
 
 
-def _check_published(found: object, target: str) -> object:
+def _check_published(found: object, target: str) -> None:
     # Importing it takes time, which the other commands do not need.
     from rsocket_trio.rsio.targets import check_served
 
@@ -155,7 +153,6 @@ def _check_published(found: object, target: str) -> object:
         check_served(found)
     except TypeError as error:
         raise Failure(f"{target!r}: {error}", USAGE) from error
-    return found
 
 
 def _takes_two_arguments(function: Callable[..., object]) -> bool:

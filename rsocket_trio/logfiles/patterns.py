@@ -79,11 +79,9 @@ class _Search:
             )
             self.matches.failures.append((path, OSError(errno.ENAMETOOLONG, reason)))
             return
-        flags = os.O_RDONLY | os.O_DIRECTORY
-        if above is not None and not self._follow:
-            flags |= os.O_NOFOLLOW
+        flags = 0 if above is None or self._follow else os.O_NOFOLLOW
         try:
-            directory = os.open(name, flags, dir_fd=above)
+            directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | flags, dir_fd=above)
         except _GONE:
             return
         except OSError as error:

@@ -102,8 +102,8 @@ class Tail:
         self._path = path
         self._name = name
         # Without O_NONBLOCK, the open of a named pipe waits for a writer.
-        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
-        self._descriptor = os.open(path, flags)
+        flags = os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
+        self._descriptor = os.open(path, os.O_RDONLY | flags)
         try:
             self.real = os.path.realpath(path)
             head = head_of(self._descriptor)

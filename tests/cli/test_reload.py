@@ -16,6 +16,7 @@ from rsocket_trio.lumberjack import AckReader, encode_batch
 from tests.cli.senders import PATIENCE
 
 StartCli = Callable[..., subprocess.Popen[bytes]]
+Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 
 CA = trustme.CA()
 APP = "rsocket_trio.testing.peer:app"
@@ -79,17 +80,17 @@ def test_new_connections_get_the_new_certificate(
     # One of another kind: files that are loaded into the old context would have two kinds.
     second = write(tmp_path, CA.issue_cert("localhost", key_type=trustme.KeyType.RSA))
     process.send_signal(signal.SIGHUP)
-    until_logged(process, "new connections get the certificates now in the files")
+    until_logged(process, "new connections get what is now in the files")
     assert [shown(port) for port in ports] == [second] * len(ports)
     other = CA.issue_cert("localhost")
     other.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
     process.send_signal(signal.SIGHUP)
-    line = until_logged(process, "the old certificates stay in use")
+    line = until_logged(process, "what was read before stays in use")
     assert "the key in 'key.pem' belongs to another certificate" in line
     assert [shown(port) for port in ports] == [second] * len(ports)
     (tmp_path / "cert.pem").unlink()
     process.send_signal(signal.SIGHUP)
-    assert "cannot read 'cert.pem'" in until_logged(process, "the old certificates stay in use")
+    assert "cannot read 'cert.pem'" in until_logged(process, "what was read before stays in use")
     third = write(tmp_path, CA.issue_cert("localhost"))
     process.send_signal(signal.SIGHUP)
     until_logged(process, "new connections get")
@@ -155,7 +156,7 @@ def test_a_shipper(start_cli: StartCli, tmp_path: Path) -> None:
         assert presented() == first
         second = write(tmp_path, CA.issue_cert("second"))
         process.send_signal(signal.SIGHUP)
-        until_logged(process, "new connections get the certificates now in the files")
+        until_logged(process, "new connections get what is now in the files")
         # One handshake may have begun before the signal.
         assert second in {presented(), presented()}
         process.terminate()
@@ -169,7 +170,7 @@ def test_without_tls(start_cli: StartCli) -> None:
     )
     [port] = listens(process)
     process.send_signal(signal.SIGHUP)
-    until_logged(process, "there are no certificates to read again")
+    until_logged(process, "there is no file to read again")
     socket.create_connection(("127.0.0.1", port), PATIENCE).close()
     process.terminate()
     assert process.wait(PATIENCE) == 0
@@ -219,3 +220,26 @@ def test_a_terminal_that_is_closed(start_cli: StartCli, tmp_path: Path) -> None:
     finally:
         os.close(ours)
     assert process.wait(PATIENCE) == 0
+
+
+def test_tokens_are_read_again(start_cli: StartCli, program: Cli, tmp_path: Path) -> None:
+    """A collector refuses the old token then; a file without a token leaves it in use."""
+    token = tmp_path / "token"
+    token.write_text("first")
+    listen = ("--listen", "tcp://127.0.0.1:0", "--auth-bearer", "read=@token")
+    process = start_cli("collect", "--spool", "events", *listen)
+    [port] = listens(process)
+
+    def admits(given: str) -> bool:
+        status = ("collect", "--status", f"tcp://127.0.0.1:{port}", "--auth-bearer", given)
+        return program(*status).returncode == 0
+
+    assert admits("first")
+    token.write_text("second")
+    process.send_signal(signal.SIGHUP)
+    until_logged(process, "new connections get")
+    assert (admits("first"), admits("second")) == (False, True)
+    token.write_text("")
+    process.send_signal(signal.SIGHUP)
+    assert "the token is empty" in until_logged(process, "what was read before stays in use")
+    assert admits("second")

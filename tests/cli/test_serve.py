@@ -340,3 +340,13 @@ def test_nobody_could_connect(cli: Cli, tmp_path: Path, command: str) -> None:
     done = cli(command, *first, *listen, "--allow", "same-user")
     assert done.returncode == 2
     assert b"nobody could connect to tcp://127.0.0.1:0" in done.stderr
+
+
+def test_two_protocols_have_one_target(start_cli: StartCli, tmp_path: Path) -> None:
+    """It is imported once, so both serve the same object."""
+    (tmp_path / "app.py").write_text(f"print('imported', flush=True)\n{APP}")
+    listen = ("--listen", "tcp://127.0.0.1:0", "--listen", "rsio://127.0.0.1:0")
+    process = start_cli("serve", "app.py:app", *listen)
+    assert process.stdout is not None
+    lines = [process.stdout.readline().split(b" ")[0] for _ in range(3)]
+    assert lines == [b"imported\n", b"listening", b"listening"]

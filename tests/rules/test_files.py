@@ -10,8 +10,6 @@ MAKERS = {"mkdir", "makedirs", "mkfifo", "mkstemp", "touch", "write_bytes", "wri
 EXCEPTIONS = {
     "private_files.py:mkdir": "it is the one that makes directories",
     "private_files.py:open": "it is the one that makes files",
-    "logfiles/patterns.py:open": "directories, for reading only",
-    "logfiles/tail.py:open": "for reading only",
     "logfiles/registry.py:open": "a file object for a descriptor of open_private",
     "spark/java_wrapper.py:mkdir": "checks the owner, and makes them for this user",
     "spark/java_wrapper.py:mkstemp": "makes files for this user",

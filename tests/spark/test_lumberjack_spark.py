@@ -138,7 +138,7 @@ def test_limit_in_the_middle_of_a_range(spark, collector):
 
 
 def test_a_union_of_two_reads(reads, tmp_path, to_parquet, written):
-    """Two processes have the embedded collector: one runs it, the other reads from it."""
+    """Both reads share one embedded collector, also in the second run on the checkpoint."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         uri = f"lumberjack://127.0.0.1:{free.getsockname()[1]}"
