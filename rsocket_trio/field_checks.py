@@ -172,7 +172,7 @@ def number(
 
 def one_of(*values: str | int) -> Check:
     """Return a check for one of some values."""
-    listed = ", ".join(map(repr, values[:-1])) + f" or {values[-1]!r}"
+    listed = " or ".join(filter(None, [", ".join(map(repr, values[:-1])), repr(values[-1])]))
     kind = type(values[0])
     check_type = instance_of(kind)
 

@@ -13,6 +13,7 @@ The modules, in reading order:
 - ``left_out``: the defaults of dataclasses that msgspec leaves out
 - ``annotations``: annotations taken apart into unions, fields and type variables
 - ``mismatch``: the errors of a value and of an annotation, with their place
+- ``conventions``: the names of fields in data, and what enums are written as
 - ``compiling``: the compiled forms of annotations, recursive ones included
 - ``reading``: plain values into annotated types
 - ``shapes``: how values without parts are read

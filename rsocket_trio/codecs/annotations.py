@@ -58,6 +58,7 @@ class Field:
 
     Attributes:
         key: Its name in data.
+        name: Its name in Python.
         argument: Its name for the class's ``__init__``.
         annotation: Its type.
         required: There is no default.
@@ -66,6 +67,7 @@ class Field:
     """
 
     key: str
+    name: str
     argument: str
     annotation: Any
     required: bool
@@ -182,13 +184,14 @@ def class_fields(annotation: Any) -> list[Field]:
     """Return the fields of an attrs class or a dataclass that its ``__init__`` takes.
 
     Raises:
-        Unconvertible: An annotation cannot be resolved.
+        Unconvertible: An annotation cannot be resolved, or the name in the metadata is no text.
     """
     cls = typing.get_origin(annotation) or annotation
     hints = _hints(annotation)
     if attrs.has(cls):
         return [
             Field(
+                _key_of(a.name, a.metadata),
                 a.name,
                 a.alias or a.name,
                 hints.get(a.name, Any if a.type is None else a.type),
@@ -204,8 +207,17 @@ def class_fields(annotation: Any) -> list[Field]:
         passed = isinstance(hint, dataclasses.InitVar)
         if field.init and (passed or field in dataclasses.fields(cls)):
             required = field.default is field.default_factory is dataclasses.MISSING
-            fields.append(Field(name, name, hint, required, stored=not passed))
+            key = _key_of(name, field.metadata)
+            fields.append(Field(key, name, name, hint, required, stored=not passed))
     return fields
+
+
+def _key_of(name: str, metadata: Mapping[Any, Any]) -> str:
+    """Return the name of a field in data, which its metadata may say."""
+    key = metadata.get("name", name)
+    if not isinstance(key, str):
+        raise Unconvertible(f"the `name` in the metadata of {name!r} is no text")
+    return key
 
 
 def _given_to(converter: Any) -> Any:
@@ -242,7 +254,7 @@ def typed_dict_fields(annotation: Any) -> list[Field]:
             if origin in (_REQUIRED, _NOT_REQUIRED):
                 required = origin is _REQUIRED
             qualified = typing.get_args(qualified)[0]
-        fields.append(Field(name, name, _substituted(hint, variables), required))
+        fields.append(Field(name, name, name, _substituted(hint, variables), required))
     return fields
 
 
@@ -255,7 +267,9 @@ def named_tuple_fields(annotation: Any) -> list[Field]:
     cls: Any = typing.get_origin(annotation) or annotation
     hints = _hints(annotation)
     defaults: Mapping[str, Any] = getattr(cls, "_field_defaults", {})
-    return [Field(name, name, hints.get(name, Any), name not in defaults) for name in cls._fields]
+    return [
+        Field(name, name, name, hints.get(name, Any), name not in defaults) for name in cls._fields
+    ]
 
 
 def _hints(annotation: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from functools import partial
 from io import BytesIO
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 import cbor2
@@ -22,9 +22,10 @@ from ..field_checks import COUNT, argument, whole
 from .annotations import ANY
 from .compiling import Kept
 from .containers import as_it_is
+from .conventions import Conventions
 from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
-from .mismatch import Mismatch, looks_like_text
+from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -60,13 +61,24 @@ class CborCodec:
             take up to 30 ms, 64 KiB more than a second. Text and bytes are safe.
         max_parts: The most lists, maps and tags in data of more than 64 KiB. They are counted
             before anything is built. An empty map is one byte of data and 70 bytes of memory.
+        rename: See `Codecs`.
+        enums: See `Codecs`.
     """
 
-    def __init__(self, *, any_keys_size: int = 8 * 2**10, max_parts: int = 100_000) -> None:
-        self._readers = Readers(_LEAVES)
+    def __init__(
+        self,
+        *,
+        any_keys_size: int = 8 * 2**10,
+        max_parts: int = 100_000,
+        rename: Literal["camel"] | None = None,
+        enums: Literal["value", "name"] = "value",
+    ) -> None:
+        self._conventions = Conventions(rename, enums)
+        self._readers = Readers(_LEAVES, self._conventions)
         self._writers = Writers(
             _WRITERS,
             _KEPT,
+            self._conventions,
             sets=True,
             unknown=as_it_is,  # cbor2 may know it
             key=_key,
@@ -112,7 +124,8 @@ class CborCodec:
 
     def _decoder(self, annotation: Any) -> Callable[[bytes], object]:
         read = self._readers.reader(annotation)
-        if annotation in ANY or not same_to_msgspec(annotation, decimals=False):
+        same = same_to_msgspec(annotation, self._conventions, decimals=False)
+        if annotation in ANY or not same:
             return lambda data: read(self._parsed(data))
         fast = completed(
             partial(msgspec.convert, type=annotation, builtin_types=_OCTETS), annotation
@@ -134,7 +147,7 @@ class CborCodec:
             return _item(data, any_keys=len(data) <= self._any_keys_size)
         except Exception:
             if data and looks_like_text(data):
-                raise Mismatch("not CBOR, but it looks like plain text") from None
+                raise Mismatch(f"not CBOR{LIKE_TEXT}") from None
             raise
 
 

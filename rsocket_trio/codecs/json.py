@@ -9,16 +9,17 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import accumulate
 from types import GenericAlias
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 import attrs
 import msgspec
 
 from .compiling import Kept
+from .conventions import Conventions
 from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
-from .mismatch import Mismatch, looks_like_text
+from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -43,14 +44,22 @@ class JsonCodec:
     NaN and Infinity are refused, reading and writing, and so are numbers too large for a float,
     halves of surrogate pairs, and more than 200 levels of lists and objects. Bytes are base64 text;
     dates, times and UUIDs are text, and so is a Decimal, which is also read from a number, exactly.
+
+    Args:
+        rename: See `Codecs`.
+        enums: See `Codecs`.
     """
 
-    def __init__(self) -> None:
-        self._readers = Readers(_LEAVES, key=_INT_KEY)
-        self._exact_readers = Readers(_LEAVES, key=_INT_KEY, exact=True)
+    def __init__(
+        self, *, rename: Literal["camel"] | None = None, enums: Literal["value", "name"] = "value"
+    ) -> None:
+        self._conventions = Conventions(rename, enums)
+        self._readers = Readers(_LEAVES, self._conventions, _INT_KEY)
+        self._exact_readers = Readers(_LEAVES, self._conventions, _INT_KEY, exact=True)
         self._writers = Writers(
             _WRITERS,
             PLAIN_TYPES - {float},
+            self._conventions,
             key=_key,
             kept_keys=frozenset((str,)),
             check_key=lambda key: self._readers.reader(GenericAlias(dict, (key, Any))),
@@ -91,7 +100,7 @@ class JsonCodec:
         if self._readers.reads(Decimal, annotation):
             read, parse = self._exact_readers.reader(annotation), _from_json_exactly
         fast = None
-        if same_to_msgspec(annotation, decimals=True):
+        if same_to_msgspec(annotation, self._conventions, decimals=True):
             fast = completed(msgspec.json.Decoder(annotation).decode, annotation)
 
         def decode(data: bytes) -> object:
@@ -183,7 +192,7 @@ def _malformed(error: msgspec.DecodeError, data: bytes) -> Mismatch:
         return Mismatch("no data")
     found = re.search(r"\(byte (\d+)\)", str(error))
     if found is not None and found[1] == "0" and looks_like_text(data):
-        return Mismatch("not JSON, but it looks like plain text")
+        return Mismatch(f"not JSON{LIKE_TEXT}")
     return Mismatch(f"not JSON, at byte {len(data) if found is None else found[1]}")
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from ..errors import StreamError
 
 __all__ = [
+    "LIKE_TEXT",
     "UNAWAITED",
     "Mismatch",
     "Unconvertible",
@@ -21,6 +22,9 @@ __all__ = [
     "raise_missing",
     "unawaited",
 ]
+
+LIKE_TEXT: Final = ", but it looks like plain text"
+"""What is said of data that `looks_like_text`."""
 
 UNAWAITED: Final = (CoroutineType, AsyncGeneratorType)
 """Types of what an async function gives where an ``await`` or an ``async for`` is missing."""

@@ -22,7 +22,6 @@ from .annotations import (
     NONE,
     Field,
     annotation_name,
-    class_fields,
     has_fields,
     is_named_tuple,
     is_typed_dict,
@@ -44,6 +43,7 @@ from .containers import (
     set_of,
     steps_of,
 )
+from .conventions import Conventions
 from .mismatch import Mismatch, Unconvertible, raise_missing
 from .shapes import PLAIN, Reader, Shape, enum, floats_of, literal, made, made_from, with_floats
 from .unions import choice_of
@@ -70,14 +70,21 @@ class Readers:
     Args:
         leaves: How types without parts are read; `int`, `str`, `float`, `bool` and `None` are
             known already.
+        conventions: The names of fields, and what enums are read from.
         key: How keys annotated `int` are read in a format whose keys are text.
         exact: Floats come as the Decimal of their digits.
     """
 
     def __init__(
-        self, leaves: Mapping[type, Shape], key: Shape | None = None, *, exact: bool = False
+        self,
+        leaves: Mapping[type, Shape],
+        conventions: Conventions,
+        key: Shape | None = None,
+        *,
+        exact: bool = False,
     ) -> None:
         self.leaves = {**PLAIN, **leaves}
+        self.conventions = conventions
         self.key = key
         self.exact = exact
         self.anything = Shape(floats_of if exact else as_it_is, frozenset())
@@ -121,16 +128,18 @@ class _Compiler(Compiler[Shape]):
             return self._readers.anything
         if len(members) > 1:
             shapes = [(member, self.compiled(member)) for member in members]
-            return choice_of(annotation_name(stripped(annotation)), shapes)
+            name = annotation_name(stripped(annotation))
+            return choice_of(name, shapes, self._readers.conventions)
+        conventions = self._readers.conventions
         plain = NONE if members[0] is None else members[0]
         cls = typing.get_origin(plain) or plain
         name = annotation_name(plain)
         if cls is typing.Literal:
-            return self._with_floats(literal(name, typing.get_args(plain)))
+            return self._with_floats(literal(name, typing.get_args(plain), conventions))
         if not isinstance(cls, type):
             raise no_way(plain)
         if issubclass(cls, Enum):
-            return self._with_floats(enum(cls))
+            return self._with_floats(enum(cls, conventions))
         if has_fields(cls):
             return self._class(plain, cls, name)
         if is_typed_dict(cls):
@@ -203,10 +212,11 @@ class _Compiler(Compiler[Shape]):
         raise Unconvertible(f"keys are text, and {name} is not read from text alone")
 
     def _class(self, plain: Any, cls: Any, name: str) -> Shape:
-        fields = class_fields(plain)
+        fields = self._readers.conventions.fields(plain)
         _check_constructor(cls, {field.argument for field in fields})
         read = self._fields(fields, name)
-        return Shape(lambda value: made(cls, (), read(value)), DICT)
+        keys = {field.name: field.key for field in fields}
+        return Shape(lambda value: made(cls, (), read(value), keys), DICT)
 
     def _named_tuple(self, plain: Any, cls: Any, name: str) -> Shape:
         fields = named_tuple_fields(plain)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from ..errors import RSocketError, StreamError
-from ..field_checks import TEXT, argument, instance_of
+from ..field_checks import FLAG, TEXT, argument, instance_of
 from .annotations import ANY, NONE, annotation_name, members_of
 from .cbor import CborCodec
 from .compiling import Kept
 from .json import JsonCodec
-from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, unawaited
+from .mismatch import (
+    LIKE_TEXT,
+    UNAWAITED,
+    Mismatch,
+    Unconvertible,
+    kind_of,
+    looks_like_text,
+    unawaited,
+)
 from .protobuf import ProtobufCodec, is_message_type
 from .text import OctetStreamCodec, TextCodec
 
@@ -31,6 +39,7 @@ _MAX_SHOWN: Final = 64
 """Characters of a MIME type that an error shows: it may be a peer's own text."""
 _SUFFIXES: Final = frozenset({"cbor", "json"})
 """Structured suffixes: the subtypes that tell the format of all types that end with them."""
+_TEXT: Final = TextCodec()
 _UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -89,19 +98,38 @@ class Codecs:
       ``application/json`` or ``application/cbor`` (RFC 6839, RFC 8949).
     * Data of another MIME type without a codec are read and written as bytes only.
 
+    Peers may have conventions beside the MIME type. They are options:
+
     Args:
         codecs: Codecs by MIME type, added to those that are built in (CBOR, JSON, text, protobuf
-            and octet-stream) or put in their place.
+            and octet-stream) or put in their place. These have their own options.
+        raw_text: The annotation ``str`` (or ``str | None``) means that the data are the text
+            itself, in UTF-8, whatever the MIME type is. Texts within other values are not affected.
+        rename: ``camel`` for names like ``orderId`` in data, for the field ``order_id`` of an attrs
+            class or a dataclass. Without it, names in data are those of the fields. Keys of typed
+            dicts stay as they are. A field with metadata ``{"name": "orderNo"}`` has this name,
+            with the option and without it.
+        enums: ``name`` if members of enums are written by their names, ``value`` if by their
+            values. A ``Flag`` is always written by its value.
     """
 
-    def __init__(self, codecs: Mapping[str, Codec] | None = None) -> None:
+    def __init__(
+        self,
+        codecs: Mapping[str, Codec] | None = None,
+        *,
+        raw_text: bool = False,
+        rename: Literal["camel"] | None = None,
+        enums: Literal["value", "name"] = "value",
+    ) -> None:
+        argument("raw_text", raw_text, FLAG)
         self._codecs: dict[str, Codec] = {
-            "application/cbor": CborCodec(),
-            "application/json": JsonCodec(),
+            "application/cbor": CborCodec(rename=rename, enums=enums),
+            "application/json": JsonCodec(rename=rename, enums=enums),
             "application/octet-stream": OctetStreamCodec(),
             "application/vnd.google.protobuf": ProtobufCodec(),
-            "text/plain": TextCodec(),
+            "text/plain": TextCodec(rename=rename, enums=enums),
         }
+        self._raw_text = raw_text
         self._encoders = Kept(self._encoder)
         self._decoders = Kept(self._decoder)
         argument("codecs", codecs, instance_of(Mapping, none=True))
@@ -114,6 +142,18 @@ class Codecs:
                     f"the codec for {mime_type!r} is not an object with encode and decode"
                 )
             self._codecs[mime_type.partition(";")[0].strip().lower()] = codec
+
+    @classmethod
+    def for_spring(cls, codecs: Mapping[str, Codec] | None = None) -> Codecs:
+        """Return codecs with the conventions of Spring and Jackson.
+
+        Text is raw, names are in camel case, and enums are written by name:
+        ``Codecs(codecs, raw_text=True, rename="camel", enums="name")``.
+
+        Args:
+            codecs: See `Codecs`.
+        """
+        return cls(codecs, raw_text=True, rename="camel", enums="name")
 
     @property
     def mime_types(self) -> Iterable[str]:
@@ -148,14 +188,17 @@ class Codecs:
         if is_bytes(annotation):
             return _raw
         try:
-            codec = self._find(mime_type)
+            codec = self._codec(annotation, mime_type)
         except CodecError as error:
             return _failing(error)
+        raw_text = self._raw_text and annotation in ANY
 
         def encode(value: Any) -> bytes:
             if isinstance(value, UNAWAITED):
                 raise CodecError(f"there is no value to write, but {unawaited(value)}")
             try:
+                if raw_text and type(value) is str:
+                    return value.encode()
                 return codec.encode(value, annotation)
             except Exception as error:  # a codec raises what the attributes of the value raise
                 where = f": {error}" if isinstance(error, Mismatch) else ""
@@ -173,9 +216,10 @@ class Codecs:
         if is_bytes(annotation):
             return bytes
         try:
-            codec = self._find(mime_type)
+            codec = self._codec(annotation, mime_type)
         except CodecError as error:
             return _failing(error)
+        of_text = _is_text(annotation)
         may_be_none = _names_none(annotation)
 
         def decode(data: bytes) -> object:
@@ -190,6 +234,9 @@ class Codecs:
             except Exception as error:  # see above
                 if not data and not isinstance(error, Mismatch):
                     error = Mismatch("no data")
+                if of_text and data and isinstance(error, Mismatch) and looks_like_text(data):
+                    reason = error.reason.removesuffix(LIKE_TEXT)
+                    error.reason = f"{reason}{LIKE_TEXT}, which Codecs(raw_text=True) reads"
                 where = f": {error}" if isinstance(error, Mismatch) else ""
                 raise CodecError(
                     f"{len(data)} bytes of {mime_type} cannot be read as "
@@ -262,13 +309,20 @@ class Codecs:
         _, plus, suffix = essence.rpartition("+")
         return f"application/{suffix}" if plus and suffix in _SUFFIXES else None
 
-    def check_mime_type(self, mime_type: str) -> None:
-        """Refuse a MIME type without a codec.
+    def check_mime_type(self, annotation: Any, mime_type: str) -> None:
+        """Refuse a MIME type without a codec, unless an annotation needs none.
 
         Raises:
             CodecError: There is no codec for it; the text names those that there are.
         """
-        self._find(mime_type)
+        if not is_bytes(annotation):
+            self._codec(annotation, mime_type)
+
+    def _codec(self, annotation: Any, mime_type: str) -> Codec:
+        if self._raw_text and _is_text(annotation):
+            _check_charset(mime_type)
+            return _TEXT
+        return self._find(mime_type)
 
     def _find(self, mime_type: str) -> Codec:
         name = self.registered(mime_type)
@@ -277,9 +331,7 @@ class Codecs:
                 f"there is no codec for {_shown(mime_type)}, whose data are read and written as "
                 f"bytes only; there are codecs for {', '.join(self.mime_types)}"
             )
-        charset = _charset(mime_type)
-        if charset not in _UTF_8:
-            raise NoCodec(f"text must be UTF-8, not {charset[:_MAX_SHOWN]!a}")
+        _check_charset(mime_type)
         return self._codecs[name]
 
 
@@ -288,12 +340,12 @@ def _shown(mime_type: str) -> str:
     return f"{mime_type[:_MAX_SHOWN]!a}{dots}"
 
 
-def _charset(mime_type: str) -> str:
+def _check_charset(mime_type: str) -> None:
     for parameter in mime_type.split(";")[1:]:
         name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset":
-            return value.strip().strip('"').lower()
-    return "utf-8"
+        charset = value.strip().strip('"').lower()
+        if name.strip().lower() == "charset" and charset not in _UTF_8:
+            raise NoCodec(f"text must be UTF-8, not {charset[:_MAX_SHOWN]!a}")
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
@@ -316,6 +368,12 @@ def is_bytes(annotation: Any) -> bool:
     """Whether values of an annotated type are the data without conversion."""
     members = _members(annotation)
     return bytes in members and all(member in (bytes, None, NONE) for member in members)
+
+
+def _is_text(annotation: Any) -> bool:
+    """Whether values of an annotated type are text, or ``None``."""
+    members = _members(annotation)
+    return str in members and all(member in (str, None, NONE) for member in members)
 
 
 def _raw(value: Any) -> bytes:

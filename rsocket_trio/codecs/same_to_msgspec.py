@@ -27,7 +27,6 @@ from .annotations import (
     ANY,
     NONE,
     Field,
-    class_fields,
     has_fields,
     is_named_tuple,
     is_typed_dict,
@@ -35,6 +34,7 @@ from .annotations import (
     named_tuple_fields,
     typed_dict_fields,
 )
+from .conventions import Conventions
 from .left_out import class_attribute
 
 __all__ = ["same_to_msgspec"]
@@ -62,11 +62,12 @@ _GENERATED: Final = ("<string>", "<attrs generated")
 _HOOKS: Final = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__", "__attrs_init__")
 
 
-def same_to_msgspec(annotation: Any, *, decimals: bool) -> bool:
+def same_to_msgspec(annotation: Any, conventions: Conventions, *, decimals: bool) -> bool:
     """Return whether msgspec may read values of an annotated type.
 
     Args:
         annotation: A type that `Readers` has a reader for.
+        conventions: Those of the readers.
         decimals: Whether the format's decimals are read alike.
     """
     try:
@@ -74,13 +75,14 @@ def same_to_msgspec(annotation: Any, *, decimals: bool) -> bool:
         understood = inspect.type_info(annotation)
     except Exception:  # any annotation may come here, and msgspec calls code of its classes
         return False
-    return _Comparison(decimals).is_same(annotation, understood)
+    return _Comparison(conventions, decimals).is_same(annotation, understood)
 
 
 class _Comparison:
     """Compares an annotation, as the readers take it apart, with what msgspec has understood."""
 
-    def __init__(self, decimals: bool) -> None:
+    def __init__(self, conventions: Conventions, decimals: bool) -> None:
+        self._conventions = conventions
         self._decimals = decimals
         self._begun: set[Any] = set()
 
@@ -100,7 +102,7 @@ class _Comparison:
             case inspect.LiteralType(values=values):
                 return _is_same_literal(cls, arguments, values)
             case inspect.EnumType(cls=understood):
-                return cls is understood and _is_plain_enum(understood)
+                return cls is understood and self._is_plain_enum(understood)
             case inspect.ListType(item_type=item, min_length=None, max_length=None):
                 return cls in _LISTS and self._is_same_item(arguments, item)
             case inspect.VarTupleType(item_type=item, min_length=None, max_length=None):
@@ -117,7 +119,7 @@ class _Comparison:
                 of_text = arguments[:1] == (str,) == _names(key)
                 return cls in _MAPPINGS and of_text and self.is_same(arguments[1], value)
             case inspect.DataclassType(cls=understood, fields=parts):
-                fields = class_fields(plain) if has_fields(cls) else []
+                fields = self._conventions.fields(plain) if has_fields(cls) else []
                 same = _is(cls, understood) and _is_made_by_fields(cls, fields)
                 return same and self._have_same(plain, fields, parts)
             case inspect.TypedDictType(cls=understood, fields=parts):
@@ -157,6 +159,17 @@ class _Comparison:
             for info in infos
         )
 
+    def _is_plain_enum(self, cls: Any) -> bool:
+        """Whether the values of its members, all text or all numbers, are all that it accepts."""
+        values = [member.value for member in cls]
+        return (
+            {type(value) for value in values} in ({str}, {int})
+            and set(cls._value2member_map_) == set(values)
+            and values == [self._conventions.plain(member) for member in cls]
+            and type(cls).__call__ is EnumMeta.__call__
+            and cls._missing_.__func__ is vars(Enum)["_missing_"].__func__
+        )
+
 
 def _is(cls: Any, understood: Any) -> bool:
     return (typing.get_origin(understood) or understood) is cls
@@ -169,17 +182,6 @@ def _names(info: inspect.Type) -> tuple[Any, ...]:
 def _is_same_literal(cls: Any, arguments: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
     kinds = {type(value) for value in arguments}
     return cls is typing.Literal and kinds in ({str}, {int}) and set(arguments) == set(values)
-
-
-def _is_plain_enum(cls: Any) -> bool:
-    """Whether the values of its members, all text or all numbers, are all that it accepts."""
-    values = [member.value for member in cls]
-    return (
-        {type(value) for value in values} in ({str}, {int})
-        and set(cls._value2member_map_) == set(values)
-        and type(cls).__call__ is EnumMeta.__call__
-        and cls._missing_.__func__ is vars(Enum)["_missing_"].__func__
-    )
 
 
 def _is_made_by_parts(cls: Any) -> bool:
@@ -251,7 +253,7 @@ def _is_set_alone(cls: type, field: Field) -> bool:
     found = class_attribute(cls, field.key)
     known = getattr(cls, "__dataclass_fields__", {}).get(field.key)
     return (
-        field.key == field.argument
+        field.key == field.name == field.argument
         and not field.key.startswith("_")
         and field.given is None
         and field.stored

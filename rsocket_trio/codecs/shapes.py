@@ -7,12 +7,14 @@ from decimal import Decimal
 from enum import Enum, Flag
 from pathlib import Path, PurePath
 from traceback import walk_tb
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from ..errors import StreamError
 from .annotations import NONE
+from .conventions import Conventions
 from .mismatch import Mismatch, Unconvertible, kind_of
 
 __all__ = [
@@ -152,8 +154,19 @@ PLAIN: Final[Mapping[type, Shape]] = {
 """Types that every format has values for."""
 
 
-def made(cls: Any, arguments: Iterable[Any], keywords: Mapping[str, Any]) -> Any:
+def made(
+    cls: Any,
+    arguments: Iterable[Any],
+    keywords: Mapping[str, Any],
+    keys: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
     """Call the constructor of a class of the application, which may refuse.
+
+    Args:
+        cls: The class.
+        arguments: What it gets by position.
+        keywords: What it gets by name.
+        keys: The names of its fields in data, by their names in Python.
 
     Raises:
         StreamError: The constructor raised it for the peer.
@@ -170,7 +183,7 @@ def made(cls: Any, arguments: Iterable[Any], keywords: Mapping[str, Any]) -> Any
             text = f"expected {name}, got a value that it refuses ({kind_of(error)})"
             raise Mismatch(text) from error
         mismatch = Mismatch(f"{name} refuses the value ({kind_of(error)})")
-        mismatch.within(f".{field}")
+        mismatch.within(f".{keys.get(field, field)}")
         raise mismatch from error
 
 
@@ -197,14 +210,16 @@ _VALUES: Final[tuple[type, ...]] = (str, int, float, bytes, bool, NONE, tuple)
 """Types of the values of enums and literals that data can have."""
 
 
-def enum(cls: type[Enum]) -> Shape:
-    """Return the shape of the members of an enum, read by their values.
+def enum(cls: type[Enum], conventions: Conventions) -> Shape:
+    """Return the shape of the members of an enum, read by their values or names.
 
     Raises:
         Unconvertible: Data cannot have its values.
     """
-    kinds = {type(member.value) for member in cls}
     name = cls.__name__
+    if conventions.are_named(cls):
+        return _listed(name, {(str, key): member for key, member in cls.__members__.items()})
+    kinds = {type(member.value) for member in cls}
     # With a `_missing_` of its own it may accept more than the values of its members.
     lenient = getattr(cls._missing_, "__func__", None) not in _MISSING
     if not kinds <= set(_VALUES) and not lenient:
@@ -230,18 +245,23 @@ def enum(cls: type[Enum]) -> Shape:
     return Shape(read, frozenset(takes), leaf=True, values=table)
 
 
-def literal(name: str, values: tuple[Any, ...]) -> Shape:
-    """Return the shape of literals: values and types must match; enum members go by value.
+def literal(name: str, values: tuple[Any, ...], conventions: Conventions) -> Shape:
+    """Return the shape of literals: values and types must match; enum members go as in enums.
 
     Raises:
         Unconvertible: Data cannot have these values.
     """
     table = {}
     for value in values:
-        plain = value.value if isinstance(value, Enum) else value
+        plain = conventions.plain(value)
         if type(plain) not in _VALUES:
             raise Unconvertible(f"{name} has values that are neither text nor numbers")
         table[type(plain), plain] = value
+    return _listed(name, table)
+
+
+def _listed(name: str, table: Mapping[tuple[type, Any], Any]) -> Shape:
+    """Return the shape of what is read from some plain values, with their types."""
 
     def read(value: Any) -> Any:
         try:

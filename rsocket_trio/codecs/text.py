@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from .annotations import ANY, NONE, members_of
 from .json import JsonCodec
@@ -16,10 +16,16 @@ class TextCodec:
 
     A ``str``, or a value without a particular annotation, is the text as it is. All other types
     are read and written as JSON text, so that ``42`` or ``{"a": 1}`` can be typed.
+
+    Args:
+        rename: See `Codecs`.
+        enums: See `Codecs`.
     """
 
-    def __init__(self) -> None:
-        self._json = JsonCodec()
+    def __init__(
+        self, *, rename: Literal["camel"] | None = None, enums: Literal["value", "name"] = "value"
+    ) -> None:
+        self._json = JsonCodec(rename=rename, enums=enums)
 
     def check_decode(self, annotation: Any) -> None:
         """See `Codec.check_decode`."""

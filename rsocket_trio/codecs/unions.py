@@ -18,12 +18,12 @@ from uuid import UUID
 from .annotations import (
     Field,
     annotation_name,
-    class_fields,
     has_fields,
     is_typed_dict,
     stripped,
     typed_dict_fields,
 )
+from .conventions import Conventions
 from .forms import Form, Writer, another
 from .mismatch import Mismatch, Unconvertible, kind_of
 from .shapes import Reader, Shape
@@ -37,12 +37,13 @@ _NUMBERS: Final = frozenset((int, float))
 """An int is read as int; without fractions it is the same number as a float."""
 
 
-def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
+def choice_of(name: str, members: list[tuple[Any, Shape]], conventions: Conventions) -> Shape:
     """Return the shape of a union.
 
     Args:
         name: The name of the union, for messages.
         members: Its members, stripped and flat; `Any` is not among them.
+        conventions: Those of the readers.
 
     Raises:
         Unconvertible: Values of two members cannot be told apart.
@@ -51,7 +52,9 @@ def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
     for member, shape in members:
         for kind in shape.takes:
             hopes.setdefault(kind, []).append((member, shape))
-    chosen = {kind: _chosen(name, kind, candidates) for kind, candidates in hopes.items()}
+    chosen = {
+        kind: _chosen(name, kind, candidates, conventions) for kind, candidates in hopes.items()
+    }
     table = {kind: read for kind, read in chosen.items() if read is not None}
     of_mappings = table.get(dict)
 
@@ -66,7 +69,9 @@ def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
     return Shape(read, frozenset(table), leaf=all(shape.leaf for _, shape in members))
 
 
-def _chosen(name: str, kind: type, candidates: list[tuple[Any, Shape]]) -> Reader | None:
+def _chosen(
+    name: str, kind: type, candidates: list[tuple[Any, Shape]], conventions: Conventions
+) -> Reader | None:
     """Return the reader for plain values of one type; ``None`` if they are not read after all."""
     usual = [each for each in candidates if kind not in each[1].spare]
     spare, candidates = not usual, usual or candidates
@@ -85,8 +90,8 @@ def _chosen(name: str, kind: type, candidates: list[tuple[Any, Shape]]) -> Reade
         if spare:
             return None
     elif kind is dict:
-        classes = [(_fields_of(member), shape.read) for member, shape in candidates]
-        choice = _choice_by_fields(name, classes)
+        classes = [(_fields_of(member, conventions), shape.read) for member, shape in candidates]
+        choice = _choice_by_fields(name, classes, conventions)
         if choice is not None:
             return choice
         hint = ": give each class a required field of its own, or a Literal under the same key"
@@ -129,28 +134,31 @@ def _first_of(name: str, readers: list[Reader]) -> Reader:
     return read
 
 
-def _choice_by_fields(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | None:
+def _choice_by_fields(
+    name: str, classes: list[tuple[list[Field], Reader]], conventions: Conventions
+) -> Reader | None:
     """Return a function that converts a mapping as the class that its keys belong to.
 
     Args:
         name: The name of the union, for messages.
         classes: The fields of the classes, and the function for each. With readers, mappings are
             read; with writers, typed dicts are written.
+        conventions: Those of the readers or writers.
 
     Returns:
         ``None`` if the classes cannot be told apart.
     """
-    return _by_tag(name, classes) or _by_keys(name, classes)
+    return _by_tag(name, classes, conventions) or _by_keys(name, classes)
 
 
-def writer_of(name: str, candidates: list[tuple[Any, Form]]) -> Writer:
+def writer_of(name: str, candidates: list[tuple[Any, Form]], conventions: Conventions) -> Writer:
     """Return a writer for the values of some members of a union that have the same class."""
     writers = [form.write for _, form in candidates]
     if len(writers) == 1:
         return writers[0]
     if all(is_typed_dict(member) for member, _ in candidates):
-        fields = [_fields_of(member) for member, _ in candidates]
-        choice = _choice_by_fields(name, list(zip(fields, writers, strict=True)))
+        fields = [_fields_of(member, conventions) for member, _ in candidates]
+        choice = _choice_by_fields(name, list(zip(fields, writers, strict=True)), conventions)
         if choice is not None:
             return choice
 
@@ -170,15 +178,17 @@ def writer_of(name: str, candidates: list[tuple[Any, Form]]) -> Writer:
     return write
 
 
-def _fields_of(member: Any) -> list[Field]:
+def _fields_of(member: Any, conventions: Conventions) -> list[Field]:
     """Return the fields of a class or a typed dict; no fields for other types."""
     cls = typing.get_origin(member) or member
     if has_fields(cls):
-        return class_fields(member)
+        return conventions.fields(member)
     return typed_dict_fields(member) if is_typed_dict(cls) else []
 
 
-def _by_tag(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | None:
+def _by_tag(
+    name: str, classes: list[tuple[list[Field], Reader]], conventions: Conventions
+) -> Reader | None:
     """Return a function that chooses by a key that all have, each with its own `Literal`."""
     for field in classes[0][0]:
         table: dict[tuple[type, Any], Reader] = {}
@@ -190,10 +200,10 @@ def _by_tag(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | No
                 break
             values = typing.get_args(plain)
             count += len(values)
-            # A plain value has the value of the enum, and one that is written the member.
+            # A plain value has what the member is written as, and one that is written the member.
             members = [value for value in values if isinstance(value, Enum)]
             count += len(members)
-            for value in (*values, *[member.value for member in members]):
+            for value in (*values, *map(conventions.plain, members)):
                 table[type(value), value] = reader
         else:
             if count == len(table):

@@ -21,7 +21,6 @@ from .annotations import (
     NONE,
     Field,
     annotation_name,
-    class_fields,
     has_fields,
     is_named_tuple,
     is_typed_dict,
@@ -32,6 +31,7 @@ from .annotations import (
 )
 from .compiling import Compiler, Kept
 from .containers import as_it_is, steps_of
+from .conventions import Conventions
 from .forms import (
     ACCEPTED,
     LISTED,
@@ -75,6 +75,7 @@ class Writers:
         leaves: How types without parts are written, beside those that are kept.
         kept: Types whose own values are in the format already. Those of subclasses are written as
             ``leaves`` says.
+        conventions: The names of fields, and what enums are written as.
         key: Makes a key of what is written for it.
         kept_keys: Those of ``kept`` whose values are keys already.
         among_others: How types are written in a union, if not as elsewhere.
@@ -88,6 +89,7 @@ class Writers:
         self,
         leaves: Mapping[type, Writer],
         kept: frozenset[type],
+        conventions: Conventions,
         *,
         key: Writer,
         kept_keys: frozenset[type],
@@ -97,6 +99,7 @@ class Writers:
         unknown: Writer = refuse,
     ) -> None:
         self.kept = kept
+        self.conventions = conventions
         self.leaves: dict[type, Writer] = {**dict.fromkeys(kept, as_it_is), PurePath: str, **leaves}
         self.key = key
         self.kept_keys = kept_keys
@@ -194,12 +197,12 @@ class _Compiler(Compiler[Form]):
         if not isinstance(cls, type):
             raise no_way(plain)
         if issubclass(cls, Enum):
-            anything = self._all.anything
-            for kind in {type(member.value) for member in cls}:
+            anything, plain_of = self._all.anything, self._all.conventions.plain_of(cls)
+            for kind in {type(plain_of(member)) for member in cls}:
                 self._part(".value", (kind,))
-            return Form(instances((cls,), name, lambda member: anything(member.value)))
+            return Form(instances((cls,), name, lambda member: anything(plain_of(member))))
         if has_fields(cls):
-            return Form(self._object(class_fields(plain), cls, name))
+            return Form(self._object(self._all.conventions.fields(plain), cls, name))
         if is_typed_dict(cls):
             return Form(self._typed_dict(typed_dict_fields(plain), name))
         if is_named_tuple(cls):
@@ -233,7 +236,7 @@ class _Compiler(Compiler[Form]):
         others = [
             form for member, form in zip(members, forms, strict=True) if member not in (None, NONE)
         ]
-        listed = _listed(members)
+        listed = _listed(members, self._all.conventions)
         if len(others) == 1 and len(members) == 2 and (NONE, None) not in listed:
             write_other = others[0].write
             return Form(lambda value: None if value is None else write_other(value), plain)
@@ -254,10 +257,11 @@ class _Compiler(Compiler[Form]):
                 of_classes.setdefault(cls, []).append((member, form))
             if not {tuple, *LISTED}.isdisjoint(of_member) or is_named_tuple(member):
                 lists.append((member, form))
-        by_class = {cls: writer_of(name, found) for cls, found in of_classes.items()}
+        conventions = self._all.conventions
+        by_class = {cls: writer_of(name, found, conventions) for cls, found in of_classes.items()}
         if lists:
             for cls in LISTED:
-                by_class.setdefault(cls, writer_of(name, lists))
+                by_class.setdefault(cls, writer_of(name, lists, conventions))
         strict = STRICT.difference(by_class)
 
         def write(value: Any) -> Any:
@@ -399,7 +403,7 @@ class _Compiler(Compiler[Form]):
         """The writer of a class, made as code: it takes a third of the time of a loop."""
         names: dict[str, Any] = {"cls": cls, "name": name, "Mismatch": Mismatch}
         lines, done = [], []
-        for number, (key, form) in enumerate(self._forms_of(fields)):
+        for number, (field, form) in enumerate(self._forms_of(fields)):
             names |= {f"plain{number}": form.plain, f"write{number}": form.write}
             part = f"part{number}"
             is_other = f"type({part}) not in plain{number}"
@@ -409,18 +413,18 @@ class _Compiler(Compiler[Form]):
                 is_other = f"type({part}) is not kind{number}"
                 [names[f"kind{number}"]] = form.plain
             lines += [
-                f"{part} = {_attribute(key)}",
+                f"{part} = {_attribute(field.name)}",
                 f"if {is_other}:",
-                f"    key = {key!r}",
+                f"    key = {field.key!r}",
                 f"    {part} = write{number}({part})",
             ]
-            done.append(f"{key!r}: {part}")
+            done.append(f"{field.key!r}: {part}")
         exec(_OBJECT.format("\n        ".join(lines or ["pass"]), ", ".join(done)), names)
         write: Writer = names["write"]
         return write
 
     def _typed_dict(self, fields: list[Field], name: str) -> Writer:
-        parts = [(key, form.plain, form.write) for key, form in self._forms_of(fields)]
+        parts = [(field.key, form.plain, form.write) for field, form in self._forms_of(fields)]
         required = [field for field in fields if field.required]
 
         def write(value: Any) -> dict[str, Any]:
@@ -444,9 +448,9 @@ class _Compiler(Compiler[Form]):
 
         return write
 
-    def _forms_of(self, fields: list[Field]) -> list[tuple[str, Form]]:
+    def _forms_of(self, fields: list[Field]) -> list[tuple[Field, Form]]:
         return [
-            (field.key, self._part(f".{field.key}", (field.annotation,)))
+            (field, self._part(f".{field.key}", (field.annotation,)))
             for field in fields
             if field.stored
         ]
@@ -462,13 +466,13 @@ class _Compiler(Compiler[Form]):
             raise
 
 
-def _attribute(key: str) -> str:
+def _attribute(name: str) -> str:
     """Return the expression for a field of ``value``; other names than usual ones stay data."""
-    is_usual = key.isascii() and key.isidentifier() and not iskeyword(key)
-    return f"value.{key}" if is_usual else f"getattr(value, {key!r})"
+    is_usual = name.isascii() and name.isidentifier() and not iskeyword(name)
+    return f"value.{name}" if is_usual else f"getattr(value, {name!r})"
 
 
-def _listed(members: tuple[Any, ...]) -> dict[tuple[type, Any], Any]:
+def _listed(members: tuple[Any, ...], conventions: Conventions) -> dict[tuple[type, Any], Any]:
     """Return what enums and literals of a union are read from, with its type; and as what."""
     listed: dict[tuple[type, Any], Any] = {}
     for member in members:
@@ -478,7 +482,7 @@ def _listed(members: tuple[Any, ...]) -> dict[tuple[type, Any], Any]:
         elif isinstance(member, type) and issubclass(member, Enum):
             values = member
         for value in values:
-            plain = value.value if isinstance(value, Enum) else value
+            plain = conventions.plain(value)
             listed[type(plain), plain] = value
     return listed
 

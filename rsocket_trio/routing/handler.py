@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..codecs import DEFAULT_CODECS, CodecError
 from ..codecs.mismatch import UNAWAITED, kind_of, unawaited
-from ..codecs.registry import allows_none, is_bytes
+from ..codecs.registry import allows_none
 from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError
 from ..interactions.payload_body import PayloadBody, body_of
@@ -347,9 +347,9 @@ def _encoder(
     annotation = signature.written
     if annotation is None and signature.result is not None:
         return _no_payload
-    if signature.is_answered and not is_bytes(annotation):
+    if signature.is_answered:
         try:
-            codecs.check_mime_type(mime_type)
+            codecs.check_mime_type(annotation, mime_type)
         except CodecError as error:
             if signature.is_converted:  # nothing has happened yet
                 raise answer_refused(context, signature, route, error) from None

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from rsocket_trio.codecs import CborCodec, CodecError, Codecs, JsonCodec
+from rsocket_trio.codecs.conventions import Conventions
 from rsocket_trio.codecs.registry import explain
 from rsocket_trio.codecs.same_to_msgspec import same_to_msgspec
 from rsocket_trio.metadata.mime_types import MIME
@@ -64,8 +65,8 @@ def read(codec, data, annotation, mime_type):
         return f"refused: {explain(error, 'value')}"
 
 
-def check(annotation, mime_type, *several):
-    fast, alone = CODECS[mime_type](), CODECS[mime_type]()
+def check(annotation, mime_type, *several, **options):
+    fast, alone = CODECS[mime_type](**options), CODECS[mime_type](**options)
     for data in several:
         found = read(fast, data, annotation, mime_type)
         with by_readers_alone(mime_type):
@@ -115,12 +116,14 @@ def test_every_text_for_every_type(annotation, mime_type):
 
 def both_ways(data, mime_type):
     annotation, values = data.draw(typed)
-    codec = CODECS[mime_type]()
+    options = data.draw(st.sampled_from([{}, {"rename": "camel", "enums": "name"}]))
+    codec = CODECS[mime_type](**options)
     try:
         codec.check_decode(annotation)
     except TypeError:
         assume(False)
-    assume(same_to_msgspec(annotation, decimals=mime_type == MIME.JSON))
+    decimals = mime_type == MIME.JSON
+    assume(same_to_msgspec(annotation, Conventions(**options), decimals=decimals))
     rng = data.draw(st.randoms(use_true_random=False))
     source = annotation
     if rng.random() < 0.3:  # of another type
@@ -129,7 +132,7 @@ def both_ways(data, mime_type):
         whole = codec.encode(data.draw(values), source)
     except Exception:  # there are no such values in this format
         assume(False)
-    check(annotation, mime_type, whole, *[damaged(whole, rng) for _ in range(4)])
+    check(annotation, mime_type, whole, *[damaged(whole, rng) for _ in range(4)], **options)
 
 
 QUIET = {"suppress_health_check": list(HealthCheck), "deadline": None, "database": None}

@@ -11,12 +11,13 @@ from rsocket_trio.metadata.mime_types import MIME
 
 from .typed_values import same, typed
 
-CODECS = {MIME.CBOR: CborCodec(), MIME.JSON: JsonCodec()}
+CODECS = {MIME.CBOR: CborCodec, MIME.JSON: JsonCodec}
+OPTIONS = [{}, {"rename": "camel", "enums": "name"}]
 
 
 def comes_back(data, mime_type):
     annotation, values = data.draw(typed)
-    codec = CODECS[mime_type]
+    codec = CODECS[mime_type](**data.draw(st.sampled_from(OPTIONS)))
     try:
         codec.check_decode(annotation)
         codec.check_encode(annotation)

@@ -29,17 +29,19 @@ import msgspec
 import pytest
 
 from rsocket_trio.codecs import JsonCodec
+from rsocket_trio.codecs.conventions import Conventions
 from rsocket_trio.codecs.same_to_msgspec import same_to_msgspec
 
 from . import annotated
 from .test_unions import Lenient, Rights
 from .values import Point, Tree
 
+AS_WRITTEN = Conventions()
 T = TypeVar("T")
 
 
-def is_same(annotation):
-    return same_to_msgspec(annotation, decimals=True)
+def is_same(annotation, conventions=AS_WRITTEN):
+    return same_to_msgspec(annotation, conventions, decimals=True)
 
 
 @dataclass
@@ -369,8 +371,8 @@ def test_what_msgspec_does_not_read(annotation):
 def test_decimals_are_the_choice_of_the_format():
     """CBOR has NaN, so what has a Decimal in it is read by the readers there."""
     for annotation in (Decimal, list[Decimal], Decimal | None, tuple[int, Decimal]):
-        assert same_to_msgspec(annotation, decimals=True)
-        assert not same_to_msgspec(annotation, decimals=False)
+        assert same_to_msgspec(annotation, AS_WRITTEN, decimals=True)
+        assert not same_to_msgspec(annotation, AS_WRITTEN, decimals=False)
 
 
 def test_the_constructor_of_a_patched_class_is_called():

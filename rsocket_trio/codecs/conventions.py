@@ -1,0 +1,73 @@
+"""What peers agree on beside a format: the names of fields, and what enums are: `Conventions`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, Flag
+from operator import attrgetter
+from typing import Any, Literal
+
+import attrs
+
+from ..field_checks import one_of, optional
+from .annotations import Field, class_fields
+from .mismatch import Unconvertible
+
+__all__ = ["Conventions"]
+
+
+@attrs.frozen
+class Conventions:
+    """How the names of fields and the members of enums are written in data.
+
+    Attributes:
+        rename: ``camel`` for ``orderId`` in place of ``order_id``, in attrs classes and
+            dataclasses; ``None`` for the names of the fields. A ``name`` in the metadata of a field
+            comes first.
+        enums: Whether members are written by their ``value`` or by their ``name``. A Flag is always
+            its value: combined members have no name.
+    """
+
+    rename: Literal["camel"] | None = attrs.field(default=None, validator=optional(one_of("camel")))
+    enums: Literal["value", "name"] = attrs.field(
+        default="value", validator=one_of("value", "name")
+    )
+
+    def fields(self, annotation: Any) -> list[Field]:
+        """Return the fields of an attrs class or a dataclass, with their names in data.
+
+        Raises:
+            Unconvertible: An annotation cannot be resolved, or two fields have one name.
+        """
+        fields = class_fields(annotation)
+        if self.rename is not None:
+            fields = [
+                attrs.evolve(field, key=_camel(field.name)) if field.key == field.name else field
+                for field in fields
+            ]
+        owners: dict[str, str] = {}
+        for field in fields:
+            other = owners.setdefault(field.key, field.name)
+            if other != field.name:
+                raise Unconvertible(f"{other!r} and {field.name!r} are both {field.key!r} in data")
+        return fields
+
+    def are_named(self, cls: type[Enum]) -> bool:
+        """Whether the members of an enum are written by their names."""
+        return self.enums == "name" and not issubclass(cls, Flag)
+
+    def plain_of(self, cls: type[Enum]) -> Callable[[Enum], Any]:
+        """Return a function that tells what a member of an enum is written as."""
+        return attrgetter("name" if self.are_named(cls) else "value")
+
+    def plain(self, value: Any) -> Any:
+        """Return what a member of an enum is written as, and another value as it is."""
+        return self.plain_of(type(value))(value) if isinstance(value, Enum) else value
+
+
+def _camel(name: str) -> str:
+    """Return the name in Java of a field: ``from_`` has an underscore only because of Python."""
+    bare = name.lstrip("_")
+    first, *others = [part for part in bare.split("_") if part] or [bare]
+    words = [word[0].upper() + word[1:] for word in others]
+    return name[: len(name) - len(bare)] + first + "".join(words)
