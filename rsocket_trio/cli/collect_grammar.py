@@ -51,6 +51,7 @@ def add_collect(commands: Commands) -> None:
         "--status tcp://127.0.0.1:7878",
         "--status tcp://127.0.0.1:7878 --json | jq .head",
         "--status tcp://127.0.0.1:7878 --forget old-query",
+        "--status tls://collector:7878 --ca ca.pem --auth-bearer @admin",
     )
     parser.add_argument(
         "--spool",
@@ -163,6 +164,10 @@ def add_collect(commands: Commands) -> None:
             f" {metavar}, @FILE or env:NAME",
         )
     tls = add_server_tls(parser, _ENCRYPTED)
+    tls.description = (
+        "With --status: --cert and --key are the certificate that this client presents, and --ca"
+        " names the authorities to trust instead of the system's."
+    )
     tls.add_argument(
         "--subscribe-ca",
         metavar="FILE",

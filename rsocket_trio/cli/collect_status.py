@@ -19,6 +19,7 @@ from rsocket_trio.collector import (
 from rsocket_trio.errors import (
     Invalid,
     Rejected,
+    RejectedSetup,
     RemoteProtocolError,
     RSocketError,
     SetupError,
@@ -72,7 +73,10 @@ def run(args: argparse.Namespace) -> int:
     except StreamError as error:
         raise Failure(f"the peer is no collector: it answered {error}", PEER_ERROR) from error
     except SetupError as error:
-        raise Failure(f"the collector refused the connection: {error}", UNREACHABLE) from error
+        unknown = isinstance(error, RejectedSetup) and not grants
+        hint = " (--auth-bearer or --auth-simple)" if unknown else ""
+        text = f"the collector refused the connection: {error}{hint}"
+        raise Failure(text, UNREACHABLE) from error
     except RemoteProtocolError as error:
         raise Failure(f"the peer is no collector: {error}", PEER_ERROR) from error
     except RSocketError as error:

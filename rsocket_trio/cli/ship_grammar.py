@@ -221,8 +221,8 @@ def _add_delivery(parser: argparse.ArgumentParser) -> None:
         type=int,
         choices=[1, 2],
         default=2,
-        help="version of the protocol (default 2); with 1, an event has the keys line, file, offset"
-        " and host",
+        help="version of the protocol (default 2); with 1, an event has the keys line, file,"
+        " file_id, offset and host",
     )
 
 

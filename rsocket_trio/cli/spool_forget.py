@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise Failure(f"cannot use the spool {args.directory!r}: {error}", LOCAL_IO) from error
     except SpoolLocked as error:
-        hint = "a collector forgets one by itself: collect --status URI --forget CONSUMER"
+        hint = "if it is a collector, ask it: collect --status URI --forget CONSUMER"
         raise Failure(f"{error} ({hint})", USAGE) from error
     except SpoolError as error:
         raise spool_failure(error) from error

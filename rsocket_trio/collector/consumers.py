@@ -142,9 +142,9 @@ class Consumers:
         connected = sum(name in seen and seen[name].connected for name in stored)
         if connected and not force:
             raise Rejected(
-                f"the consumer {consumer!r} is in use: {connected} of its instances are"
-                " connected. Stop them, or force it; then they keep their events from their"
-                " next commit on"
+                f"the consumer {consumer!r} is in use: connected instances: {connected}. Stop them;"
+                " or forget it by force (--force), then they keep their events from their next"
+                " commit on"
             )
         for name in stored:
             seen.pop(name, None)

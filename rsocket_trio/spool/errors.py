@@ -57,6 +57,9 @@ class SpoolRestored(WrongSpool):
 
     def __str__(self) -> str:
         known = "nothing of it" if self.end is None else f"only the events up to {self.end}"
+        if self.end is not None:
+            # A caller that pairs an epoch with a later offset is told the same: it cannot be told.
+            known += f" (or its reader has an epoch of before offset {self.offset} was stored)"
         return (
             f"the spool was restored from an older copy, and written on: of the history up to"
             f" offset {self.offset} that its reader knows, it has {known}"

@@ -157,6 +157,8 @@ def test_credentials(start: Callable[..., Collecting], cli: Cli, tmp_path: Path)
             done = cli(*command, *given)
             assert (done.returncode, done.stdout) == (3, b"")
             assert why in done.stderr
+            hinted = b"(--auth-bearer or --auth-simple)" in done.stderr
+            assert hinted == (command[0] == "collect" and not given)
     with collecting.sender() as sender:  # Lumberjack has no passwords.
         sender.send(b'{"n": 1}')
         assert sender.acks(1)[-1] == 1

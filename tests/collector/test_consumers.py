@@ -340,7 +340,7 @@ async def test_forgetting(autojump_clock):
     spool, known = consumers()
     peer = Peer()
     await known.commit("q", "a", 3, peer)
-    with pytest.raises(Rejected, match=r"'q' is in use: 1 of its instances"):
+    with pytest.raises(Rejected, match=r"'q' is in use: connected instances: 1"):
         await known.forget("q", instance=None, force=False)
     assert spool.stored == {"q": 3}
     await known.forget("q", instance=None, force=True)

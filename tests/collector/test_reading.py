@@ -128,6 +128,29 @@ async def test_an_epoch_whose_events_are_deleted(directory):
             offline(directory, 5, 10, epoch=mine["epoch"])
 
 
+async def test_a_reader_goes_on_after_a_restart(directory):
+    """What it remembers is checked alone; with a range goes the epoch of its end.
+
+    The remembered epoch with a later end is an error that names this reason too.
+    """
+    async with open_spool(directory) as spool:
+        await spool.append(lines(10))
+        kept = spool.epoch
+    async with open_spool(directory) as spool:
+        await spool.append(lines(5))
+        assert offline(directory, 10, 10, epoch=kept) == []
+        with pytest.raises(SpoolRestored):
+            offline(directory, 11, 11, epoch=kept)
+        async with connected(reading_router(spool)) as client:
+            now = await client.info()
+            await client.commit("q", 10, instance="a", spool_id=now.spool_id, epoch=kept)
+            async with client.read(10, 15, spool_id=now.spool_id, epoch=now.epoch) as batches:
+                assert len(await collect(batches)) == 1
+            async with client.read(10, 15, spool_id=now.spool_id, epoch=kept) as batches:
+                with pytest.raises(SpoolRestored, match="an epoch of before offset 15 was stored"):
+                    await collect(batches)
+
+
 async def test_the_most_that_a_spool_takes_about_a_batch(directory):
     """A reader gets it: a batch that cannot be read would hold up its consumer for ever."""
     facts = {"a" * 2**15: "☃" * 2**15}
