@@ -60,6 +60,9 @@ class Wanted:
     def remove(self, key: FileKey) -> None:
         """Remove a file that is open now."""
         del self._files[key]
+        problem = self.problems.pop(key, None)
+        if problem is not None:
+            logger.info("%s is read now: it was: %s", problem.path, problem.reason)
 
     def remove_gone(self, key: FileKey) -> None:
         """Remove a file that cannot be found any more."""

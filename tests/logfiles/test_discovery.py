@@ -267,7 +267,7 @@ async def test_a_file_that_is_renamed_before_it_can_be_opened(tmp_path, unreadab
         await receiver.until(lambda r: r.messages == ["2", "1"])
         await receiver.until(lambda _: not shipment.problems)
     assert caplog.text.count("cannot read") == 1
-    assert caplog.text.count("is waited for no more") == 1
+    assert caplog.text.count("is read now: it was: Permission denied") == 1
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
