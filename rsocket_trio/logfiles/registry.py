@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import secrets
-import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from math import isfinite
@@ -21,7 +20,7 @@ from typing import Any, Final
 
 import attrs
 
-from ..private_files import make_directory, open_private
+from ..private_files import NotOurs, check_ours, make_directory, open_private
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .identity import HEAD_SIZE, FileKey, Fingerprint
 
@@ -102,10 +101,12 @@ class Registry:
         # Else another name of the same file would have another lock, and a write would replace a
         # symbolic link.
         path = self._path = Path(os.path.realpath(path))
-        _check_regular(path)
         try:
             make_directory(path.parent)
+            check_ours(path.parent, [path.name])
             self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
+        except NotOurs as error:
+            raise RegistryError(f"cannot use the registry: {error}") from None
         except LockHeld as held:
             raise RegistryLocked(
                 f"process {held.holder} uses the registry {path}: stop that process, or give each"
@@ -228,16 +229,6 @@ def _row(position: Position) -> dict[str, Any]:
         "offset": position.offset,
         "updated": round(position.updated, 3),
     }
-
-
-def _check_regular(path: Path) -> None:
-    """Refuse a device, whose bytes may never end, a pipe, and a directory."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:  # It does not exist, or the attempt to open it says why.
-        return
-    if not stat.S_ISREG(mode):
-        raise RegistryError(f"cannot use {path} as the registry: it is not a regular file")
 
 
 def _load(path: Path) -> list[Position]:

@@ -199,12 +199,14 @@ class Shipment:
     def _find_moved(self, found: Sequence[Found]) -> list[tuple[str, Found]]:
         """Find the files of our sources that were renamed meanwhile and not read to their ends.
 
-        Each comes with the name that it had. Positions of files that have not been there for long
-        are forgotten. This blocks.
+        At the start that is not known: also of one that seems to be complete, the writer may still
+        have it open. Each comes with the name that it had. Positions of files that have not been
+        there for long are forgotten. This blocks.
 
         Raises:
             OSError: The process has no descriptors.
         """
+        is_start = self._following is not None and self._tidied == -inf
         there = {each.key for each in found}
         absent = [each for each in self._registry.positions() if each.key not in there]
         moved = find_moved(absent)
@@ -217,7 +219,7 @@ class Shipment:
         return [
             (position.path, file)
             for position, file in moved
-            if self._is_ours(position) and self._is_wanted(file, position.offset)
+            if self._is_ours(position) and (is_start or file.size > position.offset)
         ]
 
     def _is_ours(self, position: Position) -> bool:
@@ -226,12 +228,6 @@ class Shipment:
             source.text == position.source or source.names(position.path)
             for source in self._sources
         )
-
-    def _is_wanted(self, moved: Found, offset: int) -> bool:
-        if moved.size > offset or self._following is None:
-            return moved.size > offset
-        # Its writer may still have it open.
-        return now() - moved.modified / 1e9 < self._following.close_after
 
     def _unknown(
         self, wanted: Sequence[WantedFile]

@@ -225,6 +225,21 @@ async def test_a_newer_file_does_not_wait_for_a_closed_one(tmp_path):
         await receiver.until(lambda _: shipment.counts.files == 1)
 
 
+async def test_a_renamed_file_is_read_on_after_a_restart(tmp_path):
+    """Its writer may have it open, also if it is complete, and however old it seems to be."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+    receiver = Receiver()
+    await ship_once(tmp_path, receiver, "a.log")
+    renamed = file.rename(tmp_path / "a.log.1")
+    os.utime(renamed, (1000, 1000))
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await looked(shipment, 2)
+        with renamed.open("a") as out:
+            out.write("2\n")
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+
+
 class Unreadable:
     """Makes files with an inode unreadable, as without permission, also to root."""
 

@@ -181,7 +181,7 @@ def test_a_registry_that_cannot_be_used(tmp_path):
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "directory", tmp_path / "pipe", Path("/"), Path("/dev/full")):
-        with pytest.raises(RegistryError, match="not a regular file"):
+        with pytest.raises(RegistryError, match="is no file"):
             Registry(path)
     assert sorted(os.listdir(tmp_path)) == ["directory", "file", "pipe"]
 
@@ -369,3 +369,11 @@ def test_a_registry_that_is_a_mount_of_its_own(tmp_path):
     assert "it is a mount of its own: mount its directory" in run.stdout
     assert sorted(os.listdir(tmp_path / "state")) == ["registry.json", "registry.json.lock"]
     assert (tmp_path / "state" / "registry.json").read_bytes() == before
+
+
+def test_a_registry_of_another_user(tmp_path, monkeypatch):
+    """Who made it could have lines passed over, and replace it at any time."""
+    stored(tmp_path / "registry.json", position(1))
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(tmp_path).st_uid + 1)
+    with pytest.raises(RegistryError, match="belongs to the user"):
+        Registry(tmp_path / "registry.json")
