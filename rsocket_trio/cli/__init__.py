@@ -47,6 +47,7 @@ The commands share these:
 - ``serving``: run a server until a signal stops it
 - ``hangup``: what a long-running command does at SIGHUP
 - ``target``: import the object that a server serves
+- ``data_types``: JSON that people type and read, as data of a MIME type
 - ``payloads``: read payloads from arguments, files and standard input
 - ``metadata``: metadata entries, authentication and a trace from the options
 - ``certificates``: load the certificates that the options name

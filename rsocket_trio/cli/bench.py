@@ -15,6 +15,7 @@ from rsocket_trio.uri import shown
 
 from .bench_operations import OPERATIONS
 from .client import run_client
+from .data_types import DataType
 from .exits import DONE, PEER_ERROR
 from .output import json_line
 from .payloads import read_value
@@ -34,7 +35,10 @@ _PROGRESS_INTERVAL: Final = 0.5
 
 def run(args: argparse.Namespace) -> int:
     """Measure for ``--duration`` seconds after ``--warmup``, and print the figures."""
-    data = bytes(args.size) if args.data is None else read_value(args.data)
+    if args.data is None:
+        data = bytes(args.size)
+    else:
+        data = DataType(args.data_mime, raw=args.raw).sent(read_value(args.data))
     return run_client(args, partial(_bench, args, Payload(data)))
 
 

@@ -30,6 +30,7 @@ from rsocket_trio.errors import (
 from rsocket_trio.uri import Uri, parse_uri
 
 from .certificates import client_context
+from .data_types import DataType, hint
 from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure, unreachable
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
@@ -86,9 +87,10 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
     try:
         return trio.run(interruptible, connected)
     except StreamError as error:
-        raise Failure(f"the peer answered {error}", PEER_ERROR) from error
+        raise Failure(f"the peer answered {error}{hint(error, args)}", PEER_ERROR) from error
     except SetupError as error:
-        raise Failure(f"the peer refused the connection: {error}", UNREACHABLE) from error
+        text = f"the peer refused the connection: {error}{hint(error, args)}"
+        raise Failure(text, UNREACHABLE) from error
     except RejectedResume as error:
         raise Failure(f"the peer did not resume the session: {error}", UNREACHABLE) from error
     except (LocalProtocolError, MetadataError) as error:
@@ -106,8 +108,10 @@ def _hint(error: Exception) -> str:
 
 
 def _setup(args: argparse.Namespace) -> Payload:
-    data = read_metadata(args.setup_data)
-    return Payload(b"" if data is None else data, read_metadata(args.setup_metadata))
+    data = read_metadata(args.setup_data) or b""
+    if not (args.setup_data or "").startswith("0x"):
+        data = DataType(args.data_mime, raw=args.raw).sent(data)
+    return Payload(data, read_metadata(args.setup_metadata))
 
 
 def _config(args: argparse.Namespace) -> ConnectionConfig:

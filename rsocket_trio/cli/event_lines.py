@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import Final
-
-from rsocket_trio.escapes import Escapes, escaped
+from rsocket_trio.escapes import escaped
 from rsocket_trio.lumberjack import InvalidEvent, decode_json, decode_pairs
 
-from .output import json_line
+from .output import json_line, one_line, text_or_hex
 
-__all__ = ["event_line", "invalid_line", "text_or_hex"]
+__all__ = ["event_line", "invalid_line"]
 
 
 def event_line(raw: bytes, *, is_json: bool) -> bytes:
     """Return an event as JSON on one line, with a line end.
 
-    The JSON text of the sender is not changed, so numbers keep their digits and objects their
-    order. Only line ends between its parts become blanks, and characters that cannot be printed are
-    escaped: a terminal obeys some of them. Key-value pairs become an object.
+    The JSON text of the sender keeps its numbers and the order of its objects, as `one_line` says.
+    Key-value pairs become an object.
 
     Args:
         raw: The event as it arrived.
@@ -30,19 +26,7 @@ def event_line(raw: bytes, *, is_json: bool) -> bytes:
     if not is_json:
         return json_line(decode_pairs(raw))
     decode_json(raw)
-    text = raw.decode()
-    if text.isprintable():
-        return raw + b"\n"
-    return text.translate(_ESCAPES).encode() + b"\n"
-
-
-def _printable(character: str) -> str:
-    # JSON allows these three between its parts only, and other control characters nowhere. So what
-    # is left is in a string, where an escape means the same.
-    return " " if character in "\t\n\r" else json.dumps(character)[1:-1]
-
-
-_ESCAPES: Final = Escapes(_printable)
+    return one_line(raw.decode()).encode() + b"\n"
 
 
 def invalid_line(raw: bytes, error: InvalidEvent, where: str, *, as_json: bool) -> bytes:
@@ -60,11 +44,3 @@ def invalid_line(raw: bytes, error: InvalidEvent, where: str, *, as_json: bool) 
         return json_line({**event, "reason": error.reason, "from": where})
     text = escaped(raw.decode(errors="backslashreplace"))
     return f"rsocket-trio: an event from {escaped(where)} {error.reason}: {text}\n".encode()
-
-
-def text_or_hex(name: str, data: bytes) -> dict[str, str]:
-    """Return bytes as a field for JSON: as text, or with ``_hex`` behind its name."""
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_hex": data.hex()}

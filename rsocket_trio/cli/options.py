@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 _NOBODY: Final = 2**32 - 1  # what the kernel takes for "no id"
+_CBOR: Final = "application/cbor"
 _COMPOSITE: Final = "message/x.rsocket.composite-metadata.v0"
 
 
@@ -67,15 +68,16 @@ def add_payload_options(parser: CommandParser, *, many: bool = False) -> None:
             "data",
             metavar="DATA",
             nargs="*",
-            help="payloads: each DATA is text, or @FILE for one payload per line, or - for one"
-            " payload per line of standard input (default: -)",
+            help="payloads: each DATA is JSON or text, or @FILE for one payload per line, or - for"
+            " one payload per line of standard input (default: -)",
         )
     else:
         parser.add_argument(
             "data",
             metavar="DATA",
             nargs="?",
-            help="data of the request: text, @FILE, or - for standard input (default: empty)",
+            help="data of the request: JSON or text, @FILE, or - for standard input (default:"
+            " none)",
         )
     parser.last_positional = "data"
     parser.add_argument("--route", help="route of the request")
@@ -129,8 +131,14 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--data-mime",
         metavar="MIME",
-        default="text/plain",
-        help="MIME type of the data (default text/plain)",
+        default=_CBOR,
+        help="MIME type of the data: CBOR and JSON are written and printed as JSON, others as they"
+        f" are (default {_CBOR})",
+    )
+    group.add_argument(
+        "--raw",
+        action="store_true",
+        help="send data and print answers as they are, whatever --data-mime says",
     )
     group.add_argument(
         "--metadata-mime",
@@ -139,7 +147,9 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help=f"MIME type of the metadata (default {_COMPOSITE})",
     )
     group.add_argument(
-        "--setup-data", help="data of the SETUP frame: text, 0xHEX or @FILE", metavar="VALUE"
+        "--setup-data",
+        help="data of the SETUP frame: JSON or text, 0xHEX or @FILE",
+        metavar="VALUE",
     )
     group.add_argument(
         "--setup-metadata",

@@ -1,4 +1,4 @@
-"""Items as text or as one JSON object per line: `render`; and on a terminal: `for_terminal`.
+"""Items as text or as JSON, one per line: `render`; and on a terminal: `for_terminal`.
 
 Everything that a command prints of a peer, or of a file of others, leaves it in `stdio.Writer` or
 in `standard_streams`. Both use `for_terminal`. Into a pipe or a file goes what the peer has sent.
@@ -15,9 +15,11 @@ from rsocket_trio.escapes import Escapes
 if TYPE_CHECKING:
     from rsocket_trio.payload import Payload
 
-__all__ = ["for_terminal", "json_line", "render", "utc"]
+__all__ = ["for_terminal", "json_line", "json_text", "one_line", "render", "text_or_hex", "utc"]
 
-_ESCAPES: Final = Escapes(lambda c: json.dumps(c)[1:-1])
+# JSON allows these three between its parts only, and other control characters nowhere. So what is
+# left is in a string, where an escape means the same.
+_ESCAPES: Final = Escapes(lambda c: " " if c in "\t\n\r" else json.dumps(c)[1:-1])
 _ON_TERMINAL: Final = Escapes(lambda c: c if c in "\n\t" else c.encode("unicode_escape").decode())
 
 
@@ -31,35 +33,53 @@ def for_terminal(data: bytes) -> bytes:
     return text.translate(_ON_TERMINAL).encode()
 
 
-def render(payload: Payload, *, as_json: bool) -> bytes:
+def render(payload: Payload, *, as_json: bool, value: str | None = None) -> bytes:
     """Return the output line of one item, with its line end.
 
-    Text is the data, unchanged. JSON has ``data`` if the data is UTF-8, else ``data_hex``; and
-    ``metadata_hex``, which is ``null`` if there is no metadata.
+    Args:
+        payload: The item.
+        as_json: Return an object with ``data``, and with ``metadata_hex``, which is ``null`` if
+            there is no metadata. Without it only the data are returned.
+        value: The data as JSON text on one line. Without it the data are returned unchanged, and in
+            JSON as text, or as ``data_hex`` if they are not UTF-8.
     """
     if not as_json:
-        return payload.data + b"\n"
-    fields: dict[str, object] = {}
+        return (payload.data if value is None else value.encode()) + b"\n"
+    metadata = None if payload.metadata is None else payload.metadata.hex()
+    if value is None:
+        return json_line({**text_or_hex("data", payload.data), "metadata_hex": metadata})
+    return f'{{"data": {value}, "metadata_hex": {json_text(metadata)}}}\n'.encode()
+
+
+def text_or_hex(name: str, data: bytes) -> dict[str, str]:
+    """Return bytes as a field for JSON: as text, or with ``_hex`` behind its name."""
     try:
-        fields["data"] = payload.data.decode()
+        return {name: data.decode()}
     except UnicodeDecodeError:
-        fields["data_hex"] = payload.data.hex()
-    fields["metadata_hex"] = None if payload.metadata is None else payload.metadata.hex()
-    return json_line(fields)
+        return {f"{name}_hex": data.hex()}
 
 
 def json_line(fields: object) -> bytes:
-    """Return ``fields`` as JSON on one line, in UTF-8, with a line end.
+    """Return ``fields`` as JSON on one line, in UTF-8, with a line end; see `json_text`."""
+    return json_text(fields).encode() + b"\n"
 
-    Characters that cannot be printed are escaped: a terminal obeys some of them.
+
+def json_text(fields: object) -> str:
+    """Return ``fields`` as JSON text on one line.
 
     Raises:
         ValueError: A number in them is NaN or infinite, which JSON has not.
     """
-    text = json.dumps(fields, ensure_ascii=False, allow_nan=False)
-    if not text.isprintable():
-        text = text.translate(_ESCAPES)
-    return text.encode() + b"\n"
+    return one_line(json.dumps(fields, ensure_ascii=False, allow_nan=False))
+
+
+def one_line(text: str) -> str:
+    """Return a JSON text on one line, with the numbers and names that it has.
+
+    Line ends between its parts become blanks, and characters that cannot be printed are escaped: a
+    terminal obeys some of them.
+    """
+    return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 def utc(moment: float) -> str:

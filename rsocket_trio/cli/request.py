@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from rsocket_trio import Payload
 
 from .client import run_client
+from .data_types import Answers, DataType
 from .exits import DONE, USAGE, Failure
 from .metadata import request_metadata
-from .output import render
 from .payloads import read_metadata, read_value
 from .stdio import Writer
 
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         return run_client(args, push)
 
     metadata, raw = request_metadata(args)
-    payload = Payload(read_value(args.data or ""), raw)
+    payload = Payload(DataType(args.data_mime, raw=args.raw).sent(read_value(args.data or "")), raw)
 
     async def fire_and_forget(requester: Requester) -> int:
         await requester.fire_and_forget(payload, route=args.route, metadata=metadata)
@@ -43,8 +43,9 @@ def run(args: argparse.Namespace) -> int:
 
     async def request_response(requester: Requester) -> int:
         response = await requester.request_response(payload, route=args.route, metadata=metadata)
+        answers = Answers(args)
         if response is not None:
-            await Writer().write(render(response, as_json=args.json))
-        return DONE
+            await Writer().write(answers.line(response))
+        return answers.status
 
     return run_client(args, fire_and_forget if args.command == "fnf" else request_response)

@@ -17,7 +17,7 @@ from .certificates import client_context
 from .exits import DONE, PEER_ERROR, USAGE, Failure, unreachable
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
-from .output import json_line
+from .output import json_line, text_or_hex
 from .standard_streams import print_error_bytes
 from .stdio import Writer
 
@@ -75,10 +75,7 @@ async def _print(connection: rsio.Connection, args: argparse.Namespace) -> None:
 def _line(element: bytes, *, as_json: bool) -> bytes:
     if not as_json:
         return element + b"\n"
-    try:
-        return json_line({"data": element.decode()})
-    except UnicodeDecodeError:
-        return json_line({"data_hex": element.hex()})
+    return json_line(text_or_hex("data", element))
 
 
 def _print_error(error: rsio.PublisherError, name: str, *, as_json: bool) -> None:

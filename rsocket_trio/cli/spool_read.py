@@ -6,20 +6,24 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
 from rsocket_trio.collector import stored_payloads
 from rsocket_trio.errors import RSocketError
 from rsocket_trio.lumberjack import InvalidEvent, StoredEvents, stored_events
+from rsocket_trio.metadata import MIME
 from rsocket_trio.spool import OffsetTrimmed, describe_spool, read_range
 
-from .event_lines import event_line, invalid_line, text_or_hex
+from .data_types import DataType
+from .event_lines import event_line, invalid_line
 from .exits import DONE, PEER_ERROR
-from .output import json_line, render, utc
+from .output import json_line, render, text_or_hex, utc
 from .spool_options import spool_failure
 from .standard_streams import print_bytes, print_error_bytes
 
 if TYPE_CHECKING:
     import argparse
 
+    from rsocket_trio import Payload
     from rsocket_trio.spool import StoredBatch
 
 __all__ = ["run"]
@@ -91,11 +95,20 @@ def _events_of(batch: StoredBatch) -> StoredEvents:
     if batch.encoding != "payloads":
         return stored_events(batch)
     payloads = stored_payloads(batch)
-    if "json" in batch.facts.get("mime", ""):
+    mime_type = batch.facts.get("mime", "")
+    if DEFAULT_CODECS.registered(mime_type) == MIME.JSON:
         raw = [each.data for each in payloads]
     else:
-        raw = [render(each, as_json=True).removesuffix(b"\n") for each in payloads]
+        data_type = DataType(mime_type)
+        raw = [_as_object(each, data_type).removesuffix(b"\n") for each in payloads]
     return StoredEvents(raw=raw, is_json=True, first=batch.start)
+
+
+def _as_object(payload: Payload, data_type: DataType) -> bytes:
+    try:
+        return data_type.line(payload, as_json=True)
+    except CodecError:
+        return render(payload, as_json=True)
 
 
 def _print(

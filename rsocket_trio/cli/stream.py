@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from rsocket_trio import ConnectionConfig, Payload
 
 from .client import run_client
-from .exits import DONE
+from .data_types import Answers, DataType
 from .metadata import request_metadata
-from .output import render
 from .payloads import read_lines, read_value
 from .stdio import LineReader, Writer
 
@@ -27,8 +26,9 @@ def run(args: argparse.Namespace) -> int:
     """Open the stream or channel and print its items until it ends, or ``--take`` items."""
     metadata, raw = request_metadata(args)
     prefetch, first = _demand(args.prefetch, args.take)
+    data_type = DataType(args.data_mime, raw=args.raw)
     if args.command == "stream":
-        request = Payload(read_value(args.data or ""), raw)
+        request = Payload(data_type.sent(read_value(args.data or "")), raw)
 
         async def request_stream(requester: Requester) -> int:
             opened = requester.request_stream(
@@ -43,10 +43,11 @@ def run(args: argparse.Namespace) -> int:
         return run_client(args, request_stream)
 
     lines = read_lines(args.data)
+    given = None if lines is None else [data_type.sent(line) for line in lines]
 
     async def request_channel(requester: Requester) -> int:
         opened = requester.request_channel(
-            _ChannelPayloads(lines, raw),
+            _ChannelPayloads(data_type, given, raw),
             route=args.route,
             metadata=metadata,
             prefetch=prefetch,
@@ -68,28 +69,31 @@ def _demand(prefetch: int | None, take: int | None) -> tuple[int | None, int | N
 async def _print(
     opened: AbstractAsyncContextManager[PayloadStream], args: argparse.Namespace
 ) -> int:
-    writer, left = Writer(), args.take
+    writer, answers, left = Writer(), Answers(args), args.take
     async with opened as stream:
         async for item in stream:
-            await writer.write(render(item, as_json=args.json))
+            await writer.write(answers.line(item))
             if left is not None:
                 left -= 1
                 if left == 0:
                     break
-    return DONE
+    return answers.status
 
 
 class _ChannelPayloads(AsyncIterator[Payload]):
     """The payloads of a channel. The first one goes with the request and carries the metadata."""
 
-    def __init__(self, lines: list[bytes] | None, metadata: bytes | None) -> None:
-        self._given = None if lines is None else iter(lines)
+    def __init__(
+        self, data_type: DataType, given: list[bytes] | None, metadata: bytes | None
+    ) -> None:
+        self._type = data_type
+        self._given = None if given is None else iter(given)
         self._stdin = LineReader()
         self._metadata = metadata
 
     async def __anext__(self) -> Payload:
         if self._given is None:
-            data = await anext(self._stdin)
+            data = self._type.sent(await anext(self._stdin))
         else:
             try:
                 data = next(self._given)

@@ -30,7 +30,9 @@ def test_figures_of_every_interaction(
     cli: Cli, server: dict[str, str], interaction: str, options: tuple[str, ...], items: bool
 ) -> None:
     """Requests, items and latencies are counted for every interaction."""
-    done = cli("bench", server["tcp"], "--interaction", interaction, "--json", *SHORT, *options)
+    done = cli(
+        "bench", "--raw", server["tcp"], "--interaction", interaction, "--json", *SHORT, *options
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     figures = json.loads(done.stdout)
     assert figures["interaction"] == interaction
@@ -43,7 +45,7 @@ def test_figures_of_every_interaction(
 
 
 def test_figures_are_a_table_by_default(cli: Cli, server: dict[str, str]) -> None:
-    done = cli("bench", server["tcp"], *SHORT)
+    done = cli("bench", "--raw", server["tcp"], *SHORT)
     names = [line.rpartition("  ")[0].strip() for line in done.stdout.decode().splitlines()]
     assert done.returncode == 0
     assert names[0].startswith("uri")
@@ -52,14 +54,14 @@ def test_figures_are_a_table_by_default(cli: Cli, server: dict[str, str]) -> Non
 
 def test_errors_are_counted(cli: Cli, server: dict[str, str]) -> None:
     """Errors of the peer are counted, the first is printed, and the status is 1."""
-    done = cli("bench", server["tcp"], "--data", "error:no", "--json", *SHORT)
+    done = cli("bench", "--raw", server["tcp"], "--data", "error:no", "--json", *SHORT)
     figures = json.loads(done.stdout)
     assert done.returncode == 1
     assert figures["requests"] == 0
     assert figures["errors"]["ApplicationError"] > 0
     assert figures["latency_ms"] == dict.fromkeys(["p50", "p90", "p99", "max"])
     assert done.stderr == b"first error: APPLICATION_ERROR: no\n"
-    table = cli("bench", server["tcp"], "--data", "error:no", "--quiet", *SHORT)
+    table = cli("bench", "--raw", server["tcp"], "--data", "error:no", "--quiet", *SHORT)
     assert b"p50 -  p90 -" in table.stdout
     assert table.stderr == b""
 
@@ -71,7 +73,9 @@ def test_a_lost_connection(start_cli: Callable[..., subprocess.Popen[bytes]]) ->
     assert serving.stdout is not None
     uri = serving.stdout.readline().decode().removeprefix("listening on ").strip()
     terminal, theirs = os.openpty()
-    process = start_cli("bench", uri, "--concurrency", "8", "--duration", "1000", stderr=theirs)
+    process = start_cli(
+        "bench", "--raw", uri, "--concurrency", "8", "--duration", "1000", stderr=theirs
+    )
     os.close(theirs)
     shown = b""
     while b"warm-up: " not in shown:

@@ -85,18 +85,19 @@ def test_setup_options(cli: Cli, serve: Callable[..., str]) -> None:
         "--keepalive": "1.5",
         "--max-lifetime": "4",
     }
-    done = cli("request", uri, "setup", *(word for pair in options.items() for word in pair))
+    words = [word for pair in options.items() for word in pair]
+    done = cli("request", uri, "--raw", "setup", *words)
     expected = (b"hello", b"\xff", "application/json", "text/x.test", 1.5, 4.0)
     assert done.stdout == f"{expected}\n".encode()
-    done = cli("request", uri, "setup")
+    done = cli("request", "--raw", uri, "setup")
     composite = "message/x.rsocket.composite-metadata.v0"
-    assert done.stdout == f"{(b'', None, 'text/plain', composite, 20.0, 90.0)}\n".encode()
+    assert done.stdout == f"{(b'', None, 'application/cbor', composite, 20.0, 90.0)}\n".encode()
 
 
 def test_a_header_of_the_handshake(cli: Cli, serve: Callable[..., str]) -> None:
     """--header adds to the WebSocket handshake."""
     uri = serve("ws://127.0.0.1:0/path")
-    assert cli("request", uri, "header", "--header", "X-Name: a b").stdout == b"'a b'\n"
+    assert cli("request", "--raw", uri, "header", "--header", "X-Name: a b").stdout == b"'a b'\n"
 
 
 @pytest.mark.parametrize("scheme", ["tls", "wss"])
@@ -104,8 +105,8 @@ def test_tls_options(cli: Cli, serve: Callable[..., str], certificate: Path, sch
     """--ca trusts a certificate, --insecure all of them; without both the connection fails."""
     uri = serve(f"{scheme}://127.0.0.1:0", "--cert", "cert.pem")
     for option in (("--ca", "ca.pem"), ("--insecure",)):
-        assert cli("request", uri, "header", *option).stdout == b"None\n"
-    done = cli("request", uri, "header")
+        assert cli("request", "--raw", uri, "header", *option).stdout == b"None\n"
+    done = cli("request", "--raw", uri, "header")
     assert (done.returncode, done.stdout) == (3, b"")
     assert b"certificate verify failed" in done.stderr
     assert done.stderr.count(b"--ca") == done.stderr.count(b"--insecure") == 1
@@ -114,7 +115,7 @@ def test_tls_options(cli: Cli, serve: Callable[..., str], certificate: Path, sch
 
 def test_tls_to_a_server_without_tls(cli: Cli, server: dict[str, str]) -> None:
     """The message says so, once."""
-    done = cli("request", server["tcp"].replace("tcp:", "tls:"), "ping")
+    done = cli("request", "--raw", server["tcp"].replace("tcp:", "tls:"), "ping")
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.endswith(b"wrong version number: the other end does not use TLS\n")
     assert done.stderr.count(b"\n") == 1
@@ -122,7 +123,7 @@ def test_tls_to_a_server_without_tls(cli: Cli, server: dict[str, str]) -> None:
 
 def test_a_refused_setup(cli: Cli, serve: Callable[..., str]) -> None:
     """It is printed with code and text, status 3."""
-    done = cli("request", serve("tcp://127.0.0.1:0"), "--setup-data", "refuse")
+    done = cli("request", "--raw", serve("tcp://127.0.0.1:0"), "--setup-data", "refuse")
     line = b"rsocket-trio: error: the peer refused the connection: REJECTED_SETUP: not you\n"
     assert (done.returncode, done.stdout, done.stderr) == (3, b"", line)
 
@@ -133,7 +134,7 @@ def test_connecting_where_no_server_listens(cli: Cli, tmp_path: Path, scheme: st
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
     uri = f"unix://{tmp_path}/absent" if scheme == "unix" else f"{scheme}://{address}"
-    done = cli("request", uri, "ping")
+    done = cli("request", "--raw", uri, "ping")
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.startswith(b"rsocket-trio: error: ")
     assert done.stderr.count(b"\n") == 1
@@ -154,7 +155,7 @@ def test_a_silent_peer(cli: Cli) -> None:
         receiving = threading.Thread(target=receive)
         receiving.start()
         uri = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-        done = cli("fnf", uri, "it rained", "--no-confirm-setup")
+        done = cli("fnf", "--raw", uri, "it rained", "--no-confirm-setup")
         receiving.join()
     assert (done.returncode, done.stderr) == (0, b"")
     assert received.endswith(b"it rained")
@@ -179,7 +180,7 @@ def test_impossible_requests(
 
 def test_verbose_shows_tracebacks(cli: Cli, tmp_path: Path) -> None:
     """--verbose shows the traceback of an error, before its one line."""
-    done = cli("request", f"unix://{tmp_path}/absent", "--verbose")
+    done = cli("request", "--raw", f"unix://{tmp_path}/absent", "--verbose")
     assert done.returncode == 3
     assert b"Traceback (most recent call last)" in done.stderr
     assert done.stderr.splitlines()[-1].startswith(b"rsocket-trio: error: ")
@@ -191,7 +192,7 @@ def test_a_peer_that_closes_at_once(cli: Cli) -> None:
         listener.settimeout(20)
         closing = threading.Thread(target=lambda: listener.accept()[0].close())
         closing.start()
-        done = cli("request", f"tcp://127.0.0.1:{listener.getsockname()[1]}", "ping")
+        done = cli("request", "--raw", f"tcp://127.0.0.1:{listener.getsockname()[1]}", "ping")
         closing.join()
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.startswith(b"rsocket-trio: error: tcp://127.0.0.1:")
@@ -201,7 +202,7 @@ def test_a_peer_that_closes_at_once(cli: Cli) -> None:
 @pytest.mark.parametrize("header", ["A B: 1", "X: 1\r\nY: 2", "Sec-WebSocket-Key: 1"])
 def test_impossible_headers(cli: Cli, server: dict[str, str], header: str) -> None:
     """A header that cannot be sent is wrong usage."""
-    done = cli("request", server["ws"], "ping", "--header", header)
+    done = cli("request", "--raw", server["ws"], "ping", "--header", header)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"rsocket-trio: error: --header: ")
     assert done.stderr.count(b"\n") == 1
@@ -213,7 +214,7 @@ def test_control_c_cancels_a_request(start_cli: StartCli, tmp_path: Path) -> Non
     server = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--quiet")
     assert server.stdout is not None
     uri = server.stdout.readline().decode().removeprefix("listening on ").strip()
-    process = start_cli("request", uri, "never")
+    process = start_cli("request", "--raw", uri, "never")
     assert server.stdout.readline() == b"asked\n"
     process.send_signal(signal.SIGINT)
     assert process.communicate() == (b"", b"")
@@ -225,7 +226,9 @@ def test_control_c_while_connecting(start_cli: StartCli) -> None:
     """Ctrl-C ends a command whose peer does not answer: no traceback, status 130."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
-        process = start_cli("request", f"tcp://127.0.0.1:{listener.getsockname()[1]}", "ping")
+        process = start_cli(
+            "request", "--raw", f"tcp://127.0.0.1:{listener.getsockname()[1]}", "ping"
+        )
         with listener.accept()[0] as connection:
             connection.recv(1)  # Its SETUP has arrived.
             process.send_signal(signal.SIGINT)

@@ -317,12 +317,16 @@ def test_payloads_that_are_not_json_lines(cli: Cli, tmp_path: Path) -> None:
             await spool.append(payloads_to_store(json_texts, mime_type="application/json"))
             others = [Payload(b"text", b"\1"), Payload(b"\xff")]
             await spool.append(payloads_to_store(others, mime_type="text/plain"))
+            cbor = [Payload(b"\xa1\x61a\x01"), Payload(b"\xff")]
+            await spool.append(payloads_to_store(cbor, mime_type="application/x+cbor"))
 
     trio.run(store)
     done = cli("spool", "read", "events", "--from", "1")
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
         {"b": 2},
         {"data": "text", "metadata_hex": "01"},
+        {"data_hex": "ff", "metadata_hex": None},
+        {"data": {"a": 1}, "metadata_hex": None},
         {"data_hex": "ff", "metadata_hex": None},
     ]
     assert cli("spool", "read", "events", "--take", "1").stdout == b'{"a": 1}\n'

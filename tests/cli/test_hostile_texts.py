@@ -14,6 +14,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import cbor2
 import pytest
 import trio
 
@@ -43,8 +44,13 @@ class Hostile(Responder):
     """Answers with texts for the terminal."""
 
     async def request_response(self, payload: Payload) -> Payload:
-        if payload.data == b"good":
-            return Payload(EVIL.encode())
+        match payload.data:
+            case b"good":
+                return Payload(EVIL.encode())
+            case b"dgood":  # CBOR
+                return Payload(cbor2.dumps(EVIL))
+            case b'"good"':
+                return Payload(json.dumps(EVIL, ensure_ascii=False).encode())
         raise ApplicationError(EVIL)
 
     async def request_stream(self, payload: Payload) -> AsyncIterator[Payload]:
@@ -90,9 +96,10 @@ async def test_errors(words: tuple[str, ...]) -> None:
     assert not re.search("^FORGED", text, re.MULTILINE)
 
 
-async def test_json() -> None:
-    """It is one line, and the same text for a program."""
-    done = await run("request", "--json", "URI", "good")
+@pytest.mark.parametrize("words", [("--raw",), (), ("--data-mime", "application/json")])
+async def test_json(words: tuple[str, ...]) -> None:
+    """It is one line, and the same text for a program: of text, of CBOR and of JSON."""
+    done = await run("request", "--json", *words, "URI", "good")
     text = done.stdout.decode()
     assert not UNPRINTABLE.search(text), ascii(text)
     assert text.count("\n") == 1
@@ -209,7 +216,7 @@ class Scene:
 
 
 async def _request(scene: Scene) -> None:
-    await scene.run("request", await scene.rsocket(), "good")
+    await scene.run("request", await scene.rsocket(), "good", "--raw")
 
 
 async def _stream(scene: Scene) -> None:
@@ -343,4 +350,4 @@ async def test_terminal(command: str, tmp_path: Path) -> None:
 
 async def test_pipe() -> None:
     """A program gets the bytes of the peer."""
-    assert (await run("request", "URI", "good")).stdout == EVIL.encode() + b"\n"
+    assert (await run("request", "--raw", "URI", "good")).stdout == EVIL.encode() + b"\n"

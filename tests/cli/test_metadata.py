@@ -41,7 +41,7 @@ async def me(name: Annotated[str, Principal]) -> str:
 
 
 def metadata_of(cli: Cli, uri: str, *arguments: str) -> tuple[Metadata, str]:
-    done = cli("request", uri, "ping", *arguments, "--json")
+    done = cli("request", "--raw", uri, "ping", *arguments, "--json")
     assert done.returncode == 0, done.stderr
     return Metadata.decode(bytes.fromhex(json.loads(done.stdout)["metadata_hex"])), str(done.stderr)
 
@@ -69,11 +69,13 @@ def test_an_option_begins_a_trace(cli: Cli, server: dict[str, str]) -> None:
 
 def test_metadata_of_a_channel(cli: Cli, server: dict[str, str]) -> None:
     """Its request has the entries too."""
-    done = cli("channel", server["tcp"], "one", "two", "--metadata", "text/plain=x", "--json")
+    done = cli(
+        "channel", "--raw", server["tcp"], "one", "two", "--metadata", "text/plain=x", "--json"
+    )
     first, second = [json.loads(line)["metadata_hex"] for line in done.stdout.splitlines()]
     assert Metadata.decode(bytes.fromhex(first)) == Metadata(extra=[("text/plain", b"x")])
     assert second is None
-    done = cli("stream", server["tcp"], "2", "--metadata", "text/plain=x", "--trace")
+    done = cli("stream", "--raw", server["tcp"], "2", "--metadata", "text/plain=x", "--trace")
     assert (done.returncode, done.stdout) == (0, b"0\n1\n")
 
 
@@ -84,12 +86,12 @@ def test_authentication(cli: Cli, start_cli: Callable, tmp_path: Path) -> None:
     process = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "-q")
     uri = process.stdout.readline().decode().removeprefix("listening on ").strip()
     for arguments, name in [
-        (("--auth-simple", "ada:secret:with colon"), b"ada\n"),
-        (("--auth-bearer", "token"), b"token\n"),
-        (("--auth-bearer", "@token"), b"from a file\n"),
+        (("--auth-simple", "ada:secret:with colon"), b'"ada"\n'),
+        (("--auth-bearer", "token"), b'"token"\n'),
+        (("--auth-bearer", "@token"), b'"from a file"\n'),
     ]:
         assert cli("request", uri, "--route", "me", *arguments).stdout == name
-    done = cli("request", uri, "--route", "me")
+    done = cli("request", "--raw", uri, "--route", "me")
     assert done.returncode == 3
     assert b"REJECTED_SETUP: authentication is needed" in done.stderr
 

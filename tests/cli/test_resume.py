@@ -88,7 +88,7 @@ def proxied(start_cli: StartCli) -> Iterator[Callable[..., CuttingProxy]]:
 def test_a_stream_goes_on(proxied: Callable[..., CuttingProxy], cli: Cli) -> None:
     """With --resume on both ends a cut connection loses no item; without it, it is the end."""
     proxy = proxied(3000, "--resume", "30")
-    done = cli("stream", proxy.uri, "2000", "--resume", "30", "--prefetch", "16")
+    done = cli("stream", "--raw", proxy.uri, "2000", "--resume", "30", "--prefetch", "16")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [b"%d" % number for number in range(2000)]
     assert proxy.connections == 2
@@ -97,12 +97,12 @@ def test_a_stream_goes_on(proxied: Callable[..., CuttingProxy], cli: Cli) -> Non
 def test_without_resume_the_session_is_lost(proxied: Callable[..., CuttingProxy], cli: Cli) -> None:
     """A session that cannot be resumed ends with its connection: status 3."""
     proxy = proxied(3000, "--resume", "30")
-    assert cli("stream", proxy.uri, "2000", "--prefetch", "16").returncode == 3
+    assert cli("stream", "--raw", proxy.uri, "2000", "--prefetch", "16").returncode == 3
     assert proxy.connections == 1
 
 
 def test_a_server_without_sessions(proxied: Callable[..., CuttingProxy], cli: Cli) -> None:
     """A client that asks for resumption is refused: status 3, and the reason."""
-    done = cli("stream", proxied(3000).uri, "1", "--resume", "30")
+    done = cli("stream", "--raw", proxied(3000).uri, "1", "--resume", "30")
     assert done.returncode == 3
     assert b"REJECTED_SETUP" in done.stderr

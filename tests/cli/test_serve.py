@@ -70,18 +70,27 @@ def test_addresses_are_printed(start_cli: StartCli, cli: Cli, tmp_path: Path) ->
         shown = line.removeprefix("listening on ").rstrip("\n")
         assert ":0" not in shown
         assert shown.partition("://")[0] == uri.partition("://")[0]
-        assert cli("stream", shown, "0").stdout == b"first\nlast\n"
+        assert cli("stream", "--raw", shown, "0").stdout == b"first\nlast\n"
 
 
 def test_leases_are_granted(serve: Callable[..., Serving], cli: Cli) -> None:
     """--lease grants leases to clients that ask, whose requests wait for them; others are free."""
     serving = serve("--lease", "1/3600")
     for options in ([], ["--lease"]):
-        done = cli("stream", serving.uri, "0", *options)
+        done = cli("stream", "--raw", serving.uri, "0", *options)
         assert (done.returncode, done.stdout) == (0, b"first\nlast\n")
     bench = ["--interaction", "request_stream", "--concurrency", "300", "--warmup", "0"]
     done = cli(
-        "bench", serving.uri, "--data", "0", "--lease", "--duration", "0.5", "--json", *bench
+        "bench",
+        "--raw",
+        serving.uri,
+        "--data",
+        "0",
+        "--lease",
+        "--duration",
+        "0.5",
+        "--json",
+        *bench,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["requests"] == 1
@@ -89,7 +98,7 @@ def test_leases_are_granted(serve: Callable[..., Serving], cli: Cli) -> None:
 
 def test_leases_are_not_offered_by_default(serve: Callable[..., Serving], cli: Cli) -> None:
     """Without --lease a client that asks for leases is refused."""
-    done = cli("stream", serve().uri, "0", "--lease")
+    done = cli("stream", "--raw", serve().uri, "0", "--lease")
     assert done.returncode == 3
     assert b"UNSUPPORTED_SETUP" in done.stderr
 
@@ -97,11 +106,11 @@ def test_leases_are_not_offered_by_default(serve: Callable[..., Serving], cli: C
 def test_leases_are_required(serve: Callable[..., Serving], cli: Cli) -> None:
     """With --lease-required a client that does not ask for leases is refused, and told why."""
     serving = serve("--lease", "100/1", "--lease-required")
-    done = cli("stream", serving.uri, "0")
+    done = cli("stream", "--raw", serving.uri, "0")
     assert done.returncode == 3
     assert b"REJECTED_SETUP" in done.stderr
     assert b"--lease" in done.stderr
-    assert cli("stream", serving.uri, "0", "--lease").stdout == b"first\nlast\n"
+    assert cli("stream", "--raw", serving.uri, "0", "--lease").stdout == b"first\nlast\n"
 
 
 def test_leases_that_are_required_must_be_granted(cli: Cli) -> None:
@@ -134,7 +143,7 @@ def test_a_signal_without_open_streams(serve: Callable[..., Serving], number: in
 def test_a_graceful_stop(serve: Callable[..., Serving], start_cli: StartCli, cli: Cli) -> None:
     """An open stream finishes within the grace; new clients are refused meanwhile."""
     serving = serve("--grace", "30")
-    client = start_cli("stream", serving.uri, "1")
+    client = start_cli("stream", "--raw", serving.uri, "1")
     assert client.stdout is not None
     assert client.stdout.readline() == b"first\n"
     serving.process.send_signal(signal.SIGTERM)
@@ -143,13 +152,13 @@ def test_a_graceful_stop(serve: Callable[..., Serving], start_cli: StartCli, cli
     _, log = serving.process.communicate(timeout=20)
     assert serving.process.returncode == 0
     assert b"cancelled" not in log
-    assert cli("stream", serving.uri, "0").returncode == 3
+    assert cli("stream", "--raw", serving.uri, "0").returncode == 3
 
 
 def test_the_end_of_the_grace(serve: Callable[..., Serving], start_cli: StartCli) -> None:
     """A stream that is still open is cancelled, and the peer gets an error."""
     serving = serve("--grace", "0.2")
-    client = start_cli("stream", serving.uri, "1000")
+    client = start_cli("stream", "--raw", serving.uri, "1000")
     assert client.stdout is not None
     assert client.stdout.readline() == b"first\n"
     serving.process.send_signal(signal.SIGTERM)
@@ -164,7 +173,7 @@ def test_the_end_of_the_grace(serve: Callable[..., Serving], start_cli: StartCli
 def test_a_second_signal(serve: Callable[..., Serving], start_cli: StartCli) -> None:
     """It ends the server at once, with the status of that signal."""
     serving = serve("--grace", "1000")
-    client = start_cli("stream", serving.uri, "1000")
+    client = start_cli("stream", "--raw", serving.uri, "1000")
     assert client.stdout is not None
     assert client.stdout.readline() == b"first\n"
     assert serving.process.stderr is not None
@@ -189,15 +198,15 @@ def test_limits_on_clients(start_cli: StartCli, program: Cli, tmp_path: Path) ->
             *options,
         )
     )
-    stream = ["stream", serving.uri, "0", "--header"]
+    stream = ["stream", "--raw", serving.uri, "0", "--header"]
     for origin, status in (("https://b.example", 3), ("https://a.example", 0), ("null", 0)):
         done = program(*stream, f"Origin: {origin}")
         assert done.returncode == status, done.stderr
         assert (b"403 Forbidden" in done.stderr) is (status == 3)
-    client = start_cli("stream", serving.uri, "60")
+    client = start_cli("stream", "--raw", serving.uri, "60")
     assert client.stdout is not None
     assert client.stdout.readline() == b"first\n"
-    done = program("stream", serving.uri, "0")
+    done = program("stream", "--raw", serving.uri, "0")
     assert done.returncode == 3
     assert b"503 Service Unavailable" in done.stderr
     client.send_signal(signal.SIGINT)
@@ -212,7 +221,7 @@ def test_pages_and_health_checks(
     (tmp_path / "app.py").write_text(APP)
     listen = ["--listen", "ws://127.0.0.1:0/x", "--health-path", "/healthz"]
     serving = Serving(start_cli("serve", "app.py", *listen, *origins))
-    done = program("stream", serving.uri, "0", "--header", "Origin: https://evil.example")
+    done = program("stream", "--raw", serving.uri, "0", "--header", "Origin: https://evil.example")
     assert done.returncode == (0 if origins else 3), done.stderr
     with urlopen(f"http{serving.uri[2:-1]}healthz") as answer:
         assert answer.status == 200
@@ -289,7 +298,11 @@ def test_certificates_of_clients(
     process = start_cli("serve", target, *listen, *relaxed)
     assert process.stdout is not None
     uri = process.stdout.readline().decode().removeprefix("listening on ").strip()
-    command = ("rsio", "subscribe", uri, "count?n=3") if scheme == "rsios" else ("stream", uri, "0")
+    command = (
+        ("rsio", "subscribe", uri, "count?n=3")
+        if scheme == "rsios"
+        else ("stream", "--raw", uri, "0")
+    )
     done = program(*command, "--ca", "ca.pem", "--cert", "client.pem")
     assert done.returncode == 0, done.stderr
     done = program(*command, "--ca", "ca.pem")
@@ -326,7 +339,7 @@ def test_who_may_connect(
     process = start_cli("serve", "app.py", "--listen", uri, *options)
     assert process.stdout is not None
     assert process.stdout.readline().startswith(b"listening on ")
-    done = program("stream", uri, "0")
+    done = program("stream", "--raw", uri, "0")
     assert (done.returncode == 0) is admitted, done.stderr
 
 

@@ -21,7 +21,7 @@ def test_unwritable_output(
     """Output that cannot be written is an error of one line, status 4."""
     arguments = {
         "request": ("request", server["tcp"], "ping"),
-        "stream": ("stream", server["tcp"], "3"),
+        "stream": ("stream", server["tcp"], "3", "--raw"),
         "decode": ("decode", PING),
         "bench": ("bench", server["tcp"], "--duration", "0.01", "--warmup", "0"),
         "serve": SERVE,
@@ -66,15 +66,15 @@ def test_closed_input(shell: Shell, server: dict[str, str], command: str) -> Non
 
 def test_closed_input_that_is_not_needed(shell: Shell, server: dict[str, str]) -> None:
     """A command that reads no input works without it."""
-    done = shell("<&-", "request", server["tcp"], "ping")
+    done = shell("<&-", "request", server["tcp"], "ping", "--raw")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"ping\n", b"")
 
 
 @pytest.mark.parametrize(
     ("status", "output", "arguments"),
     [
-        (0, b"ping\n", ["request", "SERVER", "ping", "--trace"]),
-        (1, b"", ["request", "SERVER", "error:no"]),
+        (0, b"ping\n", ["request", "SERVER", "ping", "--trace", "--raw"]),
+        (1, b"", ["request", "SERVER", "error:no", "--raw"]),
         (2, b"", ["request"]),
         (3, b"", ["request", "tcp://127.0.0.1:1"]),
     ],

@@ -44,20 +44,20 @@ def _numbers(end: int) -> bytes:
 @pytest.mark.parametrize("scheme", ["tcp", "ws", "unix"])
 def test_items_are_printed(cli: Cli, server: dict[str, str], scheme: str) -> None:
     """The items of a stream are printed, one a line."""
-    done = cli("stream", server[scheme], "1000")
+    done = cli("stream", "--raw", server[scheme], "1000")
     assert (done.returncode, done.stdout, done.stderr) == (0, _numbers(1000), b"")
 
 
 def test_stream_json(cli: Cli, server: dict[str, str]) -> None:
     """--json is an object a line."""
-    done = cli("stream", server["tcp"], "2", "--json")
+    done = cli("stream", "--raw", server["tcp"], "2", "--json")
     shown = [json.loads(line) for line in done.stdout.splitlines()]
     assert shown == [{"data": str(n), "metadata_hex": None} for n in range(2)]
 
 
 def test_stream_error(cli: Cli, server: dict[str, str]) -> None:
     """A stream that ends with an error has status 1."""
-    done = cli("stream", server["tcp"], "many")
+    done = cli("stream", "--raw", server["tcp"], "many")
     assert done.returncode == 1
     assert done.stderr.startswith(b"rsocket-trio: error: the peer answered INVALID: ")
 
@@ -65,7 +65,7 @@ def test_stream_error(cli: Cli, server: dict[str, str]) -> None:
 @pytest.mark.parametrize("take", [1, 7, 300])
 def test_take_ends_a_stream(cli: Cli, server: dict[str, str], take: int) -> None:
     """--take ends the stream after that many items."""
-    done = cli("stream", server["tcp"], "1000000", "--take", str(take))
+    done = cli("stream", "--raw", server["tcp"], "1000000", "--take", str(take))
     assert (done.returncode, done.stdout, done.stderr) == (0, _numbers(take), b"")
 
 
@@ -98,7 +98,7 @@ def forever(start_cli: StartCli, tmp_path: Path) -> str:
 
 def test_items_as_they_arrive(start_cli: StartCli, forever: str) -> None:
     """An item is printed when it arrives; Ctrl-C ends the stream, without a traceback."""
-    process = start_cli("stream", forever, "one", "--verbose")
+    process = start_cli("stream", "--raw", forever, "one", "--verbose")
     assert process.stdout is not None
     assert process.stdout.readline() == b"0\n"
     process.send_signal(signal.SIGINT)
@@ -109,7 +109,7 @@ def test_items_as_they_arrive(start_cli: StartCli, forever: str) -> None:
 
 def test_a_reader_that_has_gone(start_cli: StartCli, forever: str) -> None:
     """The command ends without a message."""
-    process = start_cli("stream", forever, "two")
+    process = start_cli("stream", "--raw", forever, "two")
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline() == b"0\n"
@@ -120,7 +120,7 @@ def test_a_reader_that_has_gone(start_cli: StartCli, forever: str) -> None:
 
 def test_a_slow_reader(start_cli: StartCli, forever: str, tmp_path: Path) -> None:
     """While the output is not read, Ctrl-C still works and the peer gets CANCEL."""
-    process = start_cli("stream", forever, "three")
+    process = start_cli("stream", "--raw", forever, "three")
     assert process.stdout is not None
     assert process.stdout.readline() == b"0\n"
     # The output is not read any more: the pipe fills up, and the stream waits for demand.
@@ -134,7 +134,7 @@ def test_a_lost_connection(start_cli: StartCli, cli: Cli, tmp_path: Path) -> Non
     serving = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--quiet")
     assert serving.stdout is not None
     uri = serving.stdout.readline().decode().removeprefix("listening on ").strip()
-    process = start_cli("stream", uri, "one")
+    process = start_cli("stream", "--raw", uri, "one")
     assert process.stdout is not None
     assert process.stdout.readline() == b"0\n"
     serving.kill()
@@ -147,13 +147,13 @@ def test_a_lost_connection(start_cli: StartCli, cli: Cli, tmp_path: Path) -> Non
 def test_replies_of_a_channel_are_printed(cli: Cli, server: dict[str, str], tmp_path: Path) -> None:
     """Payloads given as arguments and in files are sent, and the answers printed."""
     (tmp_path / "lines").write_bytes(b"two\nthree\n")
-    done = cli("channel", server["tcp"], "one", "@lines", "--route", "echo")
+    done = cli("channel", "--raw", server["tcp"], "one", "@lines", "--route", "echo")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"one\ntwo\nthree\n", b"")
 
 
 def test_channel_metadata(cli: Cli, server: dict[str, str]) -> None:
     """--metadata goes with the request, the first payload."""
-    done = cli("channel", server["tcp"], "one", "two", "--metadata", "0xff", "--json")
+    done = cli("channel", "--raw", server["tcp"], "one", "two", "--metadata", "0xff", "--json")
     shown = [json.loads(line)["metadata_hex"] for line in done.stdout.splitlines()]
     assert shown == ["ff", None]
 
@@ -161,7 +161,7 @@ def test_channel_metadata(cli: Cli, server: dict[str, str]) -> None:
 @pytest.mark.parametrize("arguments", [(), ("-",)])
 def test_channel_of_stdin(cli: Cli, server: dict[str, str], arguments: tuple[str]) -> None:
     """Each line of standard input is a payload."""
-    done = cli("channel", server["tcp"], *arguments, stdin=_numbers(5000))
+    done = cli("channel", "--raw", server["tcp"], *arguments, stdin=_numbers(5000))
     assert (done.returncode, done.stdout) == (0, _numbers(5000))
 
 
@@ -169,19 +169,19 @@ def test_channel_of_a_file(start_cli: StartCli, server: dict[str, str], tmp_path
     """Standard input may be a regular file."""
     (tmp_path / "lines").write_bytes(b"one\ntwo")
     with (tmp_path / "lines").open("rb") as file:
-        process = start_cli("channel", server["tcp"], stdin=file)
+        process = start_cli("channel", "--raw", server["tcp"], stdin=file)
         assert process.communicate() == (b"one\ntwo\n", b"")
 
 
 def test_channel_of_empty_stdin(cli: Cli, server: dict[str, str]) -> None:
     """Without a line of input no frame is sent and no item comes."""
-    done = cli("channel", server["tcp"])
+    done = cli("channel", "--raw", server["tcp"])
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_channel_dialogue(start_cli: StartCli, server: dict[str, str]) -> None:
     """Each line is sent when it is read and answered before the next; the end ends the channel."""
-    process = start_cli("channel", server["tcp"])
+    process = start_cli("channel", "--raw", server["tcp"])
     assert process.stdin is not None
     assert process.stdout is not None
     for line in (b"one\n", b"two\n", b"\n", b"four\n"):
@@ -194,7 +194,7 @@ def test_channel_dialogue(start_cli: StartCli, server: dict[str, str]) -> None:
 
 def test_channel_control_c(start_cli: StartCli, server: dict[str, str]) -> None:
     """Ctrl-C works while no input comes."""
-    process = start_cli("channel", server["tcp"])
+    process = start_cli("channel", "--raw", server["tcp"])
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -208,7 +208,7 @@ def test_channel_control_c(start_cli: StartCli, server: dict[str, str]) -> None:
 
 def test_channel_take(start_cli: StartCli, server: dict[str, str]) -> None:
     """--take ends a channel before its input ends."""
-    process = start_cli("channel", server["tcp"], "--take", "1")
+    process = start_cli("channel", "--raw", server["tcp"], "--take", "1")
     assert process.stdin is not None
     process.stdin.write(b"one\n")
     process.stdin.flush()
@@ -221,7 +221,7 @@ def test_channel_unreadable_stdin(
 ) -> None:
     """It is an error of one line."""
     with (tmp_path / "write-only").open("wb") as unreadable:
-        process = start_cli("channel", server["tcp"], stdin=unreadable)
+        process = start_cli("channel", "--raw", server["tcp"], stdin=unreadable)
         _, errors = process.communicate()
     assert process.returncode == 4
     assert errors == b"rsocket-trio: error: cannot read standard input: Bad file descriptor\n"
