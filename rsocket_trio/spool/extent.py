@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from math import isinf
+from typing import Any, Final
 
 import attrs
 
@@ -52,14 +53,22 @@ class Extent:
         )
 
 
+_MAX_OFFSET: Final = 2**63 - 1
+"""What SQLite stores."""
+
+
 def typed(row: tuple[Any, ...], *types: type) -> tuple[Any, ...]:
     """Return a row whose values have these types, as they do unless the database is damaged.
 
     Raises:
-        SpoolFailed: One has another type. SQLite checks what it writes, not what it reads.
+        SpoolFailed: One has another type, or is a negative number that is no time, or infinite.
+            SQLite checks what it writes, not what it reads.
     """
     if tuple(map(type, row)) != types:
         raise SpoolFailed("a row of the spool has values of other types: its database is damaged")
+    for value in row:
+        if (type(value) is int and value < 0) or (type(value) is float and isinf(value)):
+            raise SpoolFailed(f"a row of the spool has the value {value}: its database is damaged")
     return row
 
 
@@ -112,6 +121,8 @@ def extent_within(connection: sqlite3.Connection) -> Extent:
         raise SpoolFailed(f"the oldest batch begins at {first}, and not at {oldest}")
     row = connection.execute(f"{_EDGE} DESC LIMIT 1").fetchone()
     last, count, number, before, cost = typed(row, *_WHOLE)
+    if last + count > _MAX_OFFSET:
+        raise SpoolFailed(f"the batch at {last} has {count} events: its database is damaged")
     return Extent(
         oldest=oldest,
         head=last + count,

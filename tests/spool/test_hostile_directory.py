@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
 import struct
 from contextlib import closing
 
+import attrs
 import pytest
 
 from rsocket_trio.spool import (
@@ -162,8 +164,23 @@ async def test_versions_that_never_were(prepared, version):
 _NOT_STRICT = "UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT, ', ''), 'STRICT', '')"
 
 
+async def described(where):
+    json.dumps(attrs.asdict(describe_spool(where)), allow_nan=False)
+
+
+async def read_all(where):
+    found = describe_spool(where)
+    assert 0 <= found.oldest <= found.head < 2**63
+    list(read_range(where, found.oldest, found.head))
+
+
+async def opened(where):
+    async with open_spool(where):
+        pass
+
+
 async def test_values_of_other_types(prepared):
-    """Whatever stands in a column: an error of this package, or numbers."""
+    """Whatever stands in a column: an error of this package, or numbers that have a meaning."""
     source = prepared / "spool.sqlite3"
     shutil.copy(source, prepared.parent / "copy")
     columns = {
@@ -183,9 +200,9 @@ async def test_values_of_other_types(prepared):
                         connection.execute(f'UPDATE {table} SET "{name}" = {value}')
                     except sqlite3.Error:
                         continue
-                for use in (describe_spool, lambda where: list(read_range(where, 0, 10))):
+                for use in (described, read_all, opened):
                     try:
-                        use(prepared)
+                        await use(prepared)
                     except SpoolError:
                         pass
                     except Exception as error:  # which value it was
