@@ -147,9 +147,14 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         Yields:
             The reader. It raises the errors of the collector, see `RangeReader.__anext__`.
 
+        Raises:
+            ValueError: ``start`` is negative or behind ``stop``.
+
         Checkpoint: no.
         If cancelled: the range is cancelled at the collector; the connection stays usable.
         """
+        if not 0 <= start <= stop:
+            raise ValueError(f"{start} to {stop} is not a range of offsets")
         opening = partial(self._open_piece, spool_id, epoch)
         reader = make(RangeReader, opening, start, stop, patience)
         try:
@@ -197,6 +202,7 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             StreamError: The collector refused the request, e.g. `Rejected` beyond a limit.
             RemoteProtocolError: The peer is no collector: its answer is something else.
             ConnectionClosed: The connection is over.
+            ValueError: A name is no text, or ``lease`` is negative or too long.
 
         Checkpoint: always.
         If cancelled: the position may be stored or not.
@@ -233,6 +239,7 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             StreamError: The collector refused the request.
             RemoteProtocolError: The peer is no collector: its answer is something else.
             ConnectionClosed: The connection is over.
+            ValueError: A name is no text.
 
         Checkpoint: always.
         If cancelled: the consumer may be forgotten or not.
@@ -245,7 +252,12 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
     async def _ask(self, route: str, request: object) -> SpoolInfo:
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            return await self._caller.request_response(route, request, returns=SpoolInfo)
+            payload = self._caller.encode(request)
+        except CodecError as error:  # no fault of the peer
+            raise ValueError(f"a name is no text: {error}") from error
+        try:
+            response = await self.requester.request_response(payload, route=route)
+            return self._caller.decode(response, SpoolInfo)
         except StreamError as error:
             raise refused(error) from None
         except CodecError as error:

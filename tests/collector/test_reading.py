@@ -151,6 +151,27 @@ async def test_a_reader_goes_on_after_a_restart(directory):
                     await collect(batches)
 
 
+async def test_mistakes_of_the_caller(directory):
+    """They are not blamed on the collector; and a range that ends before it begins is no empty one.
+
+    The position of a reader is beyond the head if the spool was restored from a copy.
+    """
+    async with open_spool(directory) as spool:
+        await spool.append(lines(10))
+        async with connected(reading_router(spool)) as client:
+            for start, stop in ((11, 10), (-1, 10)):
+                with pytest.raises(ValueError, match="is not a range of offsets"):
+                    async with client.read(start, stop, spool_id=spool.spool_id):
+                        pass
+            for name in ({"consumer": "\ud800"}, {"instance": "\ud800"}):
+                wanted = {"consumer": "q", "instance": "a", "spool_id": spool.spool_id} | name
+                with pytest.raises(ValueError, match="is no text"):
+                    await client.commit(offset=0, **wanted)
+                with pytest.raises(ValueError, match="is no text"):
+                    await client.forget(**wanted)
+            assert spool.instances() == []
+
+
 async def test_the_most_that_a_spool_takes_about_a_batch(directory):
     """A reader gets it: a batch that cannot be read would hold up its consumer for ever."""
     facts = {"a" * 2**15: "☃" * 2**15}
