@@ -95,7 +95,7 @@ class Subscriber:
             self.over.set()
 
     async def _run(self) -> None:
-        stopping = self._storage.stopping
+        stopping, subscription = self._storage.stopping, self._subscription
         delays = self._retry.delays(random.random)
         while not stopping.is_set():
             before = self._events
@@ -105,7 +105,9 @@ class Subscriber:
             except SpoolError:
                 raise
             except RSocketError as error:
-                self._trouble = cut(str(error), _MAX_TROUBLE)
+                # A publisher may repeat the route, whose query may be a secret.
+                told = str(error).replace(subscription.route, subscription.shown_route)
+                self._trouble = cut(told, _MAX_TROUBLE)
             else:
                 if not stopping.is_set():
                     self._trouble = "the publisher has completed its stream"

@@ -235,6 +235,20 @@ async def test_a_long_error_of_a_publisher(directory):
         nursery.cancel_scope.cancel()
 
 
+async def test_a_publisher_that_repeats_the_query(directory, caplog):
+    """A query may be a secret: it is neither in the status nor in the log, whoever names it."""
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, Router(), "tcp://127.0.0.1:0")
+        wanted = f"{server.uris[0]}/numbers?key=secret"
+        async with running(directory, subscribe=[wanted], retry=QUICK) as collector:
+            await until(lambda: collector.statistics().subscriptions[0].trouble)
+            [numbers] = collector.statistics().subscriptions
+            assert "no request_stream handler for route 'numbers?***'" in numbers.trouble
+        nursery.cancel_scope.cancel()
+    assert "numbers?***" in caplog.text
+    assert "secret" not in caplog.text
+
+
 async def test_a_stop_while_a_publisher_does_not_answer(directory):
     """The collector does not wait for the handshake."""
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
