@@ -41,10 +41,11 @@ class Epochs:
             epoch: Its name.
             head: The head of the spool.
         """
-        ends = (*[first for first, _ in self.chain[1:]], head)
-        for (_, name), end in zip(self.chain, ends, strict=True):
+        end = head
+        for first, name in reversed(self.chain):
             if name == epoch:
                 return end
+            end = first
         return None
 
     def check(self, epoch: str | None, offset: int, extent: Extent) -> None:

@@ -107,6 +107,28 @@ async def test_a_spool_that_was_restored_from_an_older_copy(directory, tmp_path)
             assert len(offline(directory, 10, 15, epoch=now.epoch)) == 1
 
 
+async def test_a_copy_in_which_nothing_was_ever_stored(directory, tmp_path):
+    """It has no epoch at all, and its readers are told, as with any other copy."""
+    async with open_spool(directory):
+        pass
+    shutil.copytree(directory, tmp_path / "copy")
+    async with open_spool(directory) as spool:
+        await spool.append(lines(10))
+        mine = {"spool_id": spool.spool_id, "epoch": spool.epoch}
+    shutil.rmtree(directory)
+    shutil.copytree(tmp_path / "copy", directory)
+    async with open_spool(directory) as spool:
+        async with connected(reading_router(spool)) as client:
+            assert (await client.info(epoch=mine["epoch"])).epoch_end is None
+            with pytest.raises(SpoolRestored):
+                await client.commit("q", 10, instance="a", **mine)
+            async with client.read(0, 10, **mine) as batches:
+                with pytest.raises(SpoolRestored):
+                    await collect(batches)
+        with pytest.raises(SpoolRestored):
+            offline(directory, 0, 10, epoch=mine["epoch"])
+
+
 async def test_an_epoch_whose_events_are_deleted(directory):
     """A reader that comes too late is told that, and not that the spool was restored."""
     async with open_spool(directory) as spool:
