@@ -172,7 +172,10 @@ class ShipRun:
 
     def _connected(self) -> str:
         if self._shipper is not None and self._shipper.statistics().connections:
-            return "a server is connected, but does not answer: check that it speaks Lumberjack"
+            return (
+                "a server is connected, but acknowledges nothing: its disk or spool may be full, as"
+                " its log says then, or it does not speak Lumberjack"
+            )
         return "no server is connected; -v logs each attempt"
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:

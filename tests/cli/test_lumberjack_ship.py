@@ -397,7 +397,7 @@ def test_a_server_that_does_not_answer(cli: Cli, tmp_path: Path) -> None:
         uri = f"lumberjack://127.0.0.1:{silent.getsockname()[1]}"
         done = cli(*SHIP, "a.log", "--to", uri, "--no-registry", "--timeout", "0.5")
     assert done.returncode == 3
-    assert b"a server is connected, but does not answer" in done.stderr
+    assert b"a server is connected, but acknowledges nothing" in done.stderr
 
 
 def test_standard_input(cli: Cli) -> None:
