@@ -11,6 +11,7 @@ and by what the HTML comment above it says:
     text                       an illustration
     console                    after each ``$`` a command, then its output; ``rsocket-trio serve``
                                and others of `SERVING` go on in the background
+    java                       not run here: tests/interop/test_spring_types.py does it
     sh                         not run: every line is in NOT_RUN, with the reason
 
 The ports 7878 and 7879 of the pages become free ones, and sockets such as
@@ -151,7 +152,7 @@ class Runner:
                 self.console(text)
             case "sh", "":
                 assert [line for line in text.splitlines() if line not in NOT_RUN] == []
-            case "text", "":
+            case (("text" | "java"), ""):
                 pass
             case _:
                 pytest.fail(f"a block of {language!r}, marked {mark!r}, cannot be run")

@@ -9,13 +9,14 @@ import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
 import org.springframework.http.client.ReactorResourceFactory;
+import org.springframework.messaging.rsocket.RSocketStrategies;
 
 /**
  * A Spring Boot application that serves {@link Answers}, as anyone would write it; several of them
  * in one program.
  */
 @EnableAutoConfiguration
-@Import({Answers.class, Security.class})
+@Import({Answers.class, Typed.class, Orders.OrderController.class, Security.class})
 class Server implements AutoCloseable {
   /** Of Spring Boot 4, and of Spring Boot 3. */
   private static final String SECURITY =
@@ -71,6 +72,11 @@ class Server implements AutoCloseable {
             .run();
     String port = context.getEnvironment().getProperty("local.rsocket.server.port");
     return new Server(context, transport + "://127.0.0.1:" + port);
+  }
+
+  /** Those of an application that configures nothing. */
+  RSocketStrategies strategies() {
+    return context.getBean(RSocketStrategies.class);
   }
 
   String uri() {

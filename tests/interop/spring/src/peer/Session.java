@@ -4,19 +4,23 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import io.rsocket.RSocket;
+import io.rsocket.SocketAcceptor;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.math.BigDecimal;
 import java.net.Socket;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import org.reactivestreams.Publisher;
 import org.reactivestreams.Subscription;
 import org.springframework.messaging.rsocket.RSocketRequester;
@@ -43,8 +47,13 @@ import reactor.core.publisher.Mono;
  *   {"id", "op": "stop"}: the server with that number
  *   {"id", "op": "connect", "uri", "fragment", "keepalive", "security", "route", "auth"}
  *        "security": "simple" or "bearer", the kind of all its authentications
+ *        "mime": with it, the connection has this MIME type and the codecs of an application
+ *   {"id", "op": "typed", "connection", "route", "sample", "interaction"}
+ *        "sample": the name of a value of Typed; "interaction": "response", "stream" or "channel"
+ *   {"id", "op": "orders", "connection"}: what a client of Orders does
  *   {"id", "op": "close"}: the connection with that number
  *   {"id", "event": "serving", "uri"}    {"id", "event": "stopped"}    {"id", "event": "closed"}
+ *   {"id", "event": "next", "text"}: a typed value, described
  *   {"event"}: what a handler has seen
  * </pre>
  *
@@ -105,6 +114,8 @@ final class Session implements AutoCloseable {
               id,
               command,
               request(command).data(source(id, command), byte[].class).retrieveFlux(byte[].class));
+      case "typed" -> typed(id, command, Typed.SAMPLES.get(command.get("sample").getAsString()));
+      case "orders" -> orders(id, new Orders.OrderClient(requester(command)));
       case "request_n" -> subscribers.get(id).request(command.get("n").getAsInt());
       case "cancel" -> subscribers.get(id).cancel();
       default -> throw new IllegalArgumentException(command.toString());
@@ -136,17 +147,23 @@ final class Session implements AutoCloseable {
                     ? new BearerTokenAuthenticationEncoder()
                     : new SimpleAuthenticationEncoder())
             .build();
+    MimeType mimeType = MimeTypeUtils.APPLICATION_OCTET_STREAM;
+    if (command.has("mime")) {
+      strategies = Server.kept("tcp", 0, "false").strategies();
+      mimeType = MimeTypeUtils.parseMimeType(command.get("mime").getAsString());
+    }
+    SocketAcceptor acceptor = RSocketMessageHandler.responder(strategies, new Answers());
     RSocketRequester.Builder builder =
         RSocketRequester.builder()
             .rsocketStrategies(strategies)
-            .dataMimeType(MimeTypeUtils.APPLICATION_OCTET_STREAM)
+            .dataMimeType(mimeType)
             .rsocketConnector(
                 connector ->
                     connector
                         .fragment(command.get("fragment").getAsInt())
                         .keepAlive(
                             Duration.ofMillis(command.get("keepalive").getAsLong()), LIFETIME)
-                        .acceptor(RSocketMessageHandler.responder(strategies, new Answers())));
+                        .acceptor(acceptor));
     if (command.has("route")) {
       builder.setupRoute(command.get("route").getAsString());
       builder.setupData("from Spring".getBytes(StandardCharsets.US_ASCII));
@@ -184,11 +201,50 @@ final class Session implements AutoCloseable {
         : new UsernamePasswordMetadata(text.substring(0, colon), text.substring(colon + 1));
   }
 
+  private RSocketRequester requester(JsonObject command) {
+    return connections.get(command.get("connection").getAsInt());
+  }
+
+  private <T> void typed(int id, JsonObject command, Typed.Sample<T> sample) {
+    RSocketRequester.RequestSpec request = request(command);
+    say(
+        id,
+        switch (command.get("interaction").getAsString()) {
+          case "response" -> request.data(sample.value()).retrieveMono(sample.type());
+          case "stream" -> request.data(sample.value()).retrieveFlux(sample.type());
+          case "channel" ->
+              request
+                  .data(Flux.just(sample.value(), sample.value()), sample.type())
+                  .retrieveFlux(sample.type());
+          default -> throw new IllegalArgumentException(command.toString());
+        });
+  }
+
+  private void orders(int id, Orders.OrderClient client) {
+    Orders.Order order =
+        new Orders.Order(
+            new UUID(0, 42),
+            LocalDate.parse("2024-05-06"),
+            new BigDecimal("12.50"),
+            Orders.Status.NEW,
+            List.of(new Orders.Line("tea", 2), new Orders.Line("milk", 1)));
+    say(id, Flux.concat(client.greet("Ada"), client.pay(order), client.lines(order)));
+  }
+
+  private void say(int id, Publisher<?> values) {
+    Flux.from(values)
+        .subscribe(
+            value -> {
+              JsonObject event = Events.event(id, "next");
+              event.addProperty("text", Typed.described(value));
+              events.say(event);
+            },
+            failure -> events.sayError(id, failure),
+            () -> events.say(id, "complete"));
+  }
+
   private RSocketRequester.RequestSpec request(JsonObject command) {
-    var request =
-        connections
-            .get(command.get("connection").getAsInt())
-            .route(command.get("route").getAsString());
+    var request = requester(command).route(command.get("route").getAsString());
     return command.has("auth")
         ? request.metadata(authentication(command), AUTHENTICATION)
         : request;
