@@ -234,6 +234,8 @@ class Consumers:
     def _check_limits(self, consumer: str, peer: Requester, *, new: bool) -> None:
         """Check that one more instance may be kept, or that one may use another connection.
 
+        One that is kept already may always come back: the limits may have been higher.
+
         Raises:
             Rejected: It may not.
         """
@@ -245,14 +247,17 @@ class Consumers:
             of_peer[name] += sum(one.peer is peer for one in each.instances.values())
         known = self._consumers.get(consumer)
         mine = {name for name, number in of_peer.items() if number}
-        for name, used, most in (
+        kept = (
             ("max_consumers", len({*self._consumers, consumer}), limits.max_consumers),
-            ("max_instances", count + new, limits.max_instances),
+            ("max_instances", count + 1, limits.max_instances),
             (
                 "max_instances_per_consumer",
-                (0 if known is None else len(known.instances)) + new,
+                (0 if known is None else len(known.instances)) + 1,
                 limits.max_instances_per_consumer,
             ),
+        )
+        for name, used, most in (
+            *(kept if new else ()),
             (
                 "max_consumers_per_connection",
                 len(mine | {consumer}),

@@ -304,6 +304,24 @@ async def test_instances_of_one_consumer(autojump_clock):
     await known.commit("other", "3", 1, Peer())
 
 
+async def test_lower_limits_keep_nobody_out(autojump_clock):
+    """Whose position is stored commits again, also if there are more than the limits now allow."""
+    spool, known = consumers()
+    for number in range(3):
+        for consumer in "pqr":
+            await known.commit(consumer, str(number), 1, Peer())
+    _, known = consumers(
+        spool, max_consumers=2, max_instances=4, max_instances_per_consumer=2
+    )  # after a restart
+    for number in range(3):
+        for consumer in "pqr":
+            await known.commit(consumer, str(number), 2, Peer())
+    assert set(spool.stored.values()) == {2}
+    for consumer, which in (("s", "max_consumers"), ("p", "max_consumers")):
+        with pytest.raises(Rejected, match=f"{which} is 2"):
+            await known.commit(consumer, "new", 1, Peer())
+
+
 async def test_a_hostile_reader_names_many_instances(autojump_clock):
     """Beyond the limits nothing is stored, nothing is kept, and no spool is asked."""
     spool, known = consumers()
