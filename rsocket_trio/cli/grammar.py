@@ -319,7 +319,9 @@ def _add_bench(commands: Commands) -> None:
         metavar="N",
     )
     payload.add_argument(
-        "--data", metavar="DATA", help="data of each payload: text, @FILE, or - for standard input"
+        "--data",
+        metavar="DATA",
+        help="data of each payload: JSON or text, @FILE, or - for standard input",
     )
     parser.add_argument("--route", help="route of the requests")
     add_prefetch(parser)
