@@ -14,6 +14,8 @@ The modules, in reading order:
 - ``annotations``: annotations taken apart into unions, fields and type variables
 - ``mismatch``: the errors of a value and of an annotation, with their place
 - ``conventions``: the names of fields in data, and what enums are written as
+- ``bounds``: the bounds of values that `msgspec.Meta` gives
+- ``models``: models of pydantic and classes that users register, which convert themselves
 - ``compiling``: the compiled forms of annotations, recursive ones included
 - ``reading``: plain values into annotated types
 - ``shapes``: how values without parts are read
@@ -28,6 +30,7 @@ from __future__ import annotations
 
 from .cbor import CborCodec
 from .json import JsonCodec
+from .models import Types
 from .protobuf import ProtobufCodec
 from .registry import DEFAULT_CODECS, Codec, CodecError, Codecs
 from .text import OctetStreamCodec, TextCodec
@@ -42,4 +45,5 @@ __all__ = [
     "OctetStreamCodec",
     "ProtobufCodec",
     "TextCodec",
+    "Types",
 ]

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import attrs
+import msgspec
 
 from .mismatch import Unconvertible
 
@@ -27,6 +28,7 @@ __all__ = [
     "Field",
     "aliased",
     "annotation_name",
+    "bounded_members",
     "class_fields",
     "has_fields",
     "is_named_tuple",
@@ -59,11 +61,12 @@ class Field:
     Attributes:
         key: Its name in data.
         name: Its name in Python.
-        argument: Its name for the class's ``__init__``.
+        argument: Its name for the class's ``__init__``; empty for the tag of a struct.
         annotation: Its type.
         required: There is no default.
         given: The type of the argument, if a converter of the class makes the field of it.
-        stored: Instances have it; they have no ``InitVar``.
+        stored: Instances have it; they have no ``InitVar``, and no tag.
+        unset: It may be `msgspec.UNSET`, which is written as nothing.
     """
 
     key: str
@@ -73,6 +76,7 @@ class Field:
     required: bool
     given: Any = None
     stored: bool = True
+    unset: bool = False
 
     @property
     def read_as(self) -> Any:
@@ -87,7 +91,7 @@ def annotation_name(annotation: Any) -> str:
     if isinstance(annotation, type) and not typing.get_args(annotation):
         name = annotation.__name__
     else:
-        name = re.sub(r"[\w.<>]+\.(?=\w)", "", str(annotation))
+        name = re.sub(r"\b[^\W\d][\w.<>]*\.(?=\w)", "", str(annotation))
     return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
 
 
@@ -100,10 +104,17 @@ def stripped(annotation: Any) -> Any:
     Raises:
         Unconvertible: It is text that cannot be resolved.
     """
+    return _taken_apart(annotation)[0]
+
+
+def _taken_apart(annotation: Any) -> tuple[Any, list[msgspec.Meta]]:
+    """Return a stripped annotation, and what bounds its values."""
+    bounds: list[msgspec.Meta] = []
     while True:
         origin = typing.get_origin(annotation)
         if origin is typing.Annotated or _is_qualifier(origin):
-            annotation = typing.get_args(annotation)[0]
+            annotation, *notes = typing.get_args(annotation)
+            bounds += [note for note in notes if isinstance(note, msgspec.Meta) and _bounds(note)]
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
         elif isinstance(annotation, typing.TypeVar):
@@ -115,7 +126,12 @@ def stripped(annotation: Any) -> Any:
         elif _is_alias(annotation) or _is_alias(origin):
             annotation = aliased(annotation)
         else:
-            return annotation
+            return annotation, bounds
+
+
+def _bounds(meta: msgspec.Meta) -> bool:
+    described = ("title", "description", "examples", "extra", "extra_json_schema")
+    return any(value is not None for key, value, *_ in meta.__rich_repr__() if key not in described)
 
 
 def aliased(annotation: Any) -> Any:
@@ -156,18 +172,34 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
     Raises:
         Unconvertible: One of them is text that cannot be resolved.
     """
-    plain = stripped(annotation)
+    return tuple([member for member, _ in bounded_members(annotation)])
+
+
+def bounded_members(annotation: Any) -> list[tuple[Any, list[msgspec.Meta]]]:
+    """Return `members_of`, each with its bounds.
+
+    Raises:
+        Unconvertible: One of them is text that cannot be resolved, or has different bounds in two
+            places; or the union as a whole has bounds.
+    """
+    plain, bounds = _taken_apart(annotation)
     if typing.get_origin(plain) not in _UNIONS:
-        return (plain,)
-    members: dict[Any, None] = {}
-    for member in typing.get_args(plain):
-        members.update(dict.fromkeys(members_of(member)))
-    return tuple(members)
+        return [(plain, bounds)]
+    if bounds:
+        raise Unconvertible("a union has bounds: give them to its members")
+    members: dict[Any, list[msgspec.Meta]] = {}
+    for part in typing.get_args(plain):
+        for member, own in bounded_members(part):
+            if members.setdefault(member, own) != own:
+                raise Unconvertible(f"{annotation_name(member)} has two different bounds")
+    return list(members.items())
 
 
 def has_fields(cls: Any) -> bool:
-    """Whether it is an attrs class or a dataclass (not an instance of one)."""
-    return isinstance(cls, type) and (attrs.has(cls) or dataclasses.is_dataclass(cls))
+    """Whether it is an attrs class, a dataclass or a struct of msgspec (no instance of one)."""
+    return isinstance(cls, type) and (
+        attrs.has(cls) or dataclasses.is_dataclass(cls) or issubclass(cls, msgspec.Struct)
+    )
 
 
 def is_typed_dict(cls: Any) -> bool:
@@ -181,13 +213,17 @@ def is_named_tuple(cls: Any) -> bool:
 
 
 def class_fields(annotation: Any) -> list[Field]:
-    """Return the fields of an attrs class or a dataclass that its ``__init__`` takes.
+    """Return the fields of an attrs class, a dataclass or a struct that its ``__init__`` takes.
+
+    The tag of a struct is the first of its fields.
 
     Raises:
         Unconvertible: An annotation cannot be resolved, or the name in the metadata is no text.
     """
     cls = typing.get_origin(annotation) or annotation
     hints = _hints(annotation)
+    if issubclass(cls, msgspec.Struct):
+        return _struct_fields(cls, hints)
     if attrs.has(cls):
         return [
             Field(
@@ -209,6 +245,25 @@ def class_fields(annotation: Any) -> list[Field]:
             required = field.default is field.default_factory is dataclasses.MISSING
             key = _key_of(name, field.metadata)
             fields.append(Field(key, name, name, hint, required, stored=not passed))
+    return fields
+
+
+def _struct_fields(cls: type[msgspec.Struct], hints: dict[str, Any]) -> list[Field]:
+    config = cls.__struct_config__
+    if config.array_like:
+        raise Unconvertible(f"{cls.__name__} is written as a list: make it no array_like struct")
+    fields = []
+    if config.tag_field is not None:
+        tag: Any = typing.Literal[config.tag]
+        fields.append(Field(config.tag_field, "", "", tag, required=False, stored=False))
+    for each in msgspec.structs.fields(cls):
+        hint, unset = hints[each.name], False
+        if typing.get_origin(hint) in _UNIONS and msgspec.UnsetType in typing.get_args(hint):
+            unset = True
+            others = [part for part in typing.get_args(hint) if part is not msgspec.UnsetType]
+            hint = typing.Union[tuple(others)]  # noqa: UP007 - of a tuple
+        names = (each.encode_name, each.name, each.name)
+        fields.append(Field(*names, hint, each.required, unset=unset))
     return fields
 
 

@@ -26,6 +26,7 @@ from .conventions import Conventions
 from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
+from .models import Models, Types
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -63,6 +64,7 @@ class CborCodec:
             before anything is built. An empty map is one byte of data and 70 bytes of memory.
         rename: See `Codecs`.
         enums: See `Codecs`.
+        types: See `Codecs`.
     """
 
     def __init__(
@@ -72,8 +74,9 @@ class CborCodec:
         max_parts: int = 100_000,
         rename: Literal["camel"] | None = None,
         enums: Literal["value", "name"] = "value",
+        types: Types | None = None,
     ) -> None:
-        self._conventions = Conventions(rename, enums)
+        self._conventions = Conventions(rename, enums, Models(types))
         self._readers = Readers(_LEAVES, self._conventions)
         self._writers = Writers(
             _WRITERS,

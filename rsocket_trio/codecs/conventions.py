@@ -1,17 +1,20 @@
-"""What peers agree on beside a format: the names of fields, and what enums are: `Conventions`."""
+"""What holds beside a format: names of fields, what enums are, own conversions: `Conventions`."""
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from enum import Enum, Flag
 from operator import attrgetter
 from typing import Any, Literal
 
 import attrs
+import msgspec
 
 from ..field_checks import one_of, optional
 from .annotations import Field, class_fields
 from .mismatch import Unconvertible
+from .models import Models
 
 __all__ = ["Conventions"]
 
@@ -26,12 +29,14 @@ class Conventions:
             comes first.
         enums: Whether members are written by their ``value`` or by their ``name``. A Flag is always
             its value: combined members have no name.
+        models: Classes that convert themselves.
     """
 
     rename: Literal["camel"] | None = attrs.field(default=None, validator=optional(one_of("camel")))
     enums: Literal["value", "name"] = attrs.field(
         default="value", validator=one_of("value", "name")
     )
+    models: Models = attrs.field(factory=Models)
 
     def fields(self, annotation: Any) -> list[Field]:
         """Return the fields of an attrs class or a dataclass, with their names in data.
@@ -40,7 +45,8 @@ class Conventions:
             Unconvertible: An annotation cannot be resolved, or two fields have one name.
         """
         fields = class_fields(annotation)
-        if self.rename is not None:
+        cls = typing.get_origin(annotation) or annotation
+        if self.rename is not None and not issubclass(cls, msgspec.Struct):  # it has its own
             fields = [
                 attrs.evolve(field, key=_camel(field.name)) if field.key == field.name else field
                 for field in fields

@@ -20,6 +20,7 @@ from .conventions import Conventions
 from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
+from .models import Models, Types
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -48,12 +49,17 @@ class JsonCodec:
     Args:
         rename: See `Codecs`.
         enums: See `Codecs`.
+        types: See `Codecs`.
     """
 
     def __init__(
-        self, *, rename: Literal["camel"] | None = None, enums: Literal["value", "name"] = "value"
+        self,
+        *,
+        rename: Literal["camel"] | None = None,
+        enums: Literal["value", "name"] = "value",
+        types: Types | None = None,
     ) -> None:
-        self._conventions = Conventions(rename, enums)
+        self._conventions = Conventions(rename, enums, Models(types))
         self._readers = Readers(_LEAVES, self._conventions, _INT_KEY)
         self._exact_readers = Readers(_LEAVES, self._conventions, _INT_KEY, exact=True)
         self._writers = Writers(

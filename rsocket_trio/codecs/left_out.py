@@ -86,7 +86,11 @@ class _Compiler(Compiler[Complete]):
         cls: Any = typing.get_origin(plain) or plain
         arguments = typing.get_args(plain)
         if has_fields(cls):
-            fields = [(attrgetter(each.name), each.annotation) for each in class_fields(plain)]
+            fields = [
+                (attrgetter(each.name), each.annotation)
+                for each in class_fields(plain)
+                if each.stored
+            ]
             return _with_defaults(self._parts(fields), _inherited_defaults(cls))
         if is_typed_dict(cls):
             return self._parts(

@@ -17,19 +17,23 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+import attrs
+import msgspec
+
 from .annotations import (
     ANY,
     NONE,
     Field,
     annotation_name,
+    bounded_members,
     has_fields,
     is_named_tuple,
     is_typed_dict,
-    members_of,
     named_tuple_fields,
     stripped,
     typed_dict_fields,
 )
+from .bounds import check_of
 from .compiling import Compiler, Kept
 from .containers import (
     ARRAY,
@@ -123,21 +127,32 @@ class _Compiler(Compiler[Shape]):
         return Shape(lambda value: whole[0].read(value), _taken_by(annotation))
 
     def _compile(self, annotation: Any) -> Shape:
-        members = members_of(annotation)
-        if not set(ANY).isdisjoint(members):
+        members = bounded_members(annotation)
+        if len(members) == 1:
+            [(member, bounds)] = members
+            return _bounded(self._of(member), member, bounds)
+        if any(member in ANY for member, _ in members):
             return self._readers.anything
-        if len(members) > 1:
-            shapes = [(member, self.compiled(member)) for member in members]
-            name = annotation_name(stripped(annotation))
-            return choice_of(name, shapes, self._readers.conventions)
+        shapes = [
+            (member, _bounded(self.compiled(member), member, bounds)) for member, bounds in members
+        ]
+        name = annotation_name(stripped(annotation))
+        return choice_of(name, shapes, self._readers.conventions)
+
+    def _of(self, plain: Any) -> Shape:
+        if plain in ANY:
+            return self._readers.anything
         conventions = self._readers.conventions
-        plain = NONE if members[0] is None else members[0]
+        plain = NONE if plain is None else plain
         cls = typing.get_origin(plain) or plain
         name = annotation_name(plain)
         if cls is typing.Literal:
             return self._with_floats(literal(name, typing.get_args(plain), conventions))
         if not isinstance(cls, type):
             raise no_way(plain)
+        model = conventions.models.reader_of(plain)
+        if model is not None:
+            return self._of_model(*model)
         if issubclass(cls, Enum):
             return self._with_floats(enum(cls, conventions))
         if has_fields(cls):
@@ -147,6 +162,11 @@ class _Compiler(Compiler[Shape]):
         if is_named_tuple(cls):
             return self._named_tuple(plain, cls, name)
         return self._leaf(cls) or self._container(plain, cls, typing.get_args(plain), name)
+
+    def _of_model(self, read: Reader, takes: frozenset[type]) -> Shape:
+        if self._readers.exact:
+            return Shape(lambda value: read(floats_of(value)), takes)
+        return Shape(read, takes)
 
     def _leaf(self, cls: type) -> Shape | None:
         leaves = self._readers.leaves
@@ -215,6 +235,8 @@ class _Compiler(Compiler[Shape]):
         fields = self._readers.conventions.fields(plain)
         _check_constructor(cls, {field.argument for field in fields})
         read = self._fields(fields, name)
+        if issubclass(cls, msgspec.Struct):
+            read = _of_struct(read, cls, {field.key for field in fields})
         keys = {field.name: field.key for field in fields}
         return Shape(lambda value: made(cls, (), read(value), keys), DICT)
 
@@ -281,14 +303,40 @@ class _Compiler(Compiler[Shape]):
             raise
 
 
+def _bounded(shape: Shape, plain: Any, bounds: list[msgspec.Meta]) -> Shape:
+    if not bounds:
+        return shape
+    check, read_any = check_of(plain, bounds), shape.read
+
+    def read(value: Any) -> Any:
+        done = read_any(value)
+        check(done)
+        return done
+
+    return attrs.evolve(shape, read=read)
+
+
+def _of_struct(read_fields: Reader, cls: Any, known: set[str]) -> Reader:
+    """Return a reader of the arguments of a struct: its tag is none, and all keys may count."""
+    forbids = cls.__struct_config__.forbid_unknown_fields
+
+    def read(value: Any) -> Any:
+        arguments = read_fields(value)
+        arguments.pop("", None)
+        if forbids and not known.issuperset(value):
+            raise Mismatch(f"expected {cls.__name__}, got a key that it does not know")
+        return arguments
+
+    return read
+
+
 def no_way(annotation: Any) -> Unconvertible:
     """Return the error for an annotation that no format has values for."""
     name = annotation_name(annotation)
     if isinstance(annotation, type):
         return Unconvertible(
             f"{name} is not a type that data can be converted to: make it an attrs class, "
-            "a dataclass, "
-            "a TypedDict or a NamedTuple"
+            "a dataclass, a TypedDict or a NamedTuple, or register it in Codecs(types=...)"
         )
     return Unconvertible(f"{name} is not a type that data can be converted to")
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Protocol
 from ..errors import RSocketError, StreamError
 from ..field_checks import FLAG, TEXT, argument, instance_of
 from .annotations import ANY, NONE, annotation_name, members_of
+from .bounds import check_in
 from .cbor import CborCodec
 from .compiling import Kept
 from .json import JsonCodec
@@ -20,6 +21,7 @@ from .mismatch import (
     looks_like_text,
     unawaited,
 )
+from .models import Types
 from .protobuf import ProtobufCodec, is_message_type
 from .text import OctetStreamCodec, TextCodec
 
@@ -111,6 +113,11 @@ class Codecs:
             with the option and without it.
         enums: ``name`` if members of enums are written by their names, ``value`` if by their
             values. A ``Flag`` is always written by its value.
+        types: Classes that convert themselves, for CBOR, JSON and text: by base class,
+            ``(read, write)``. ``read(cls, plain)`` makes a value of a class of the plain value (a
+            dict, a list, text, a number, ...), and ``write(value)`` a plain or annotated value of
+            one. Subclasses are converted alike. A `StreamError` of ``read`` goes to the peer; of
+            another exception, the peer sees the type and the place. Models of pydantic need none.
     """
 
     def __init__(
@@ -120,14 +127,15 @@ class Codecs:
         raw_text: bool = False,
         rename: Literal["camel"] | None = None,
         enums: Literal["value", "name"] = "value",
+        types: Types | None = None,
     ) -> None:
         argument("raw_text", raw_text, FLAG)
         self._codecs: dict[str, Codec] = {
-            "application/cbor": CborCodec(rename=rename, enums=enums),
-            "application/json": JsonCodec(rename=rename, enums=enums),
+            "application/cbor": CborCodec(rename=rename, enums=enums, types=types),
+            "application/json": JsonCodec(rename=rename, enums=enums, types=types),
             "application/octet-stream": OctetStreamCodec(),
             "application/vnd.google.protobuf": ProtobufCodec(),
-            "text/plain": TextCodec(rename=rename, enums=enums),
+            "text/plain": TextCodec(rename=rename, enums=enums, types=types),
         }
         self._raw_text = raw_text
         self._encoders = Kept(self._encoder)
@@ -186,7 +194,7 @@ class Codecs:
     def _encoder(self, key: tuple[Any, str]) -> Callable[[Any], bytes]:
         annotation, mime_type = key
         if is_bytes(annotation):
-            return _raw
+            return _within(annotation, _raw)
         try:
             codec = self._codec(annotation, mime_type)
         except CodecError as error:
@@ -214,7 +222,7 @@ class Codecs:
     def _decoder(self, key: tuple[Any, str]) -> Callable[[bytes], Any]:
         annotation, mime_type = key
         if is_bytes(annotation):
-            return bytes
+            return _within(annotation, bytes)
         try:
             codec = self._codec(annotation, mime_type)
         except CodecError as error:
@@ -269,6 +277,7 @@ class Codecs:
 
     def _check(self, method: str, annotation: Any, codecs: Iterable[Codec]) -> None:
         if is_bytes(annotation):
+            check_in(annotation, bytes)
             return
         refusal: TypeError | None = None
         for codec in codecs:
@@ -383,6 +392,21 @@ def _raw(value: Any) -> bytes:
         return bytes(value)
     got = unawaited(value) if isinstance(value, UNAWAITED) else kind_of(value)
     raise CodecError(f"expected bytes, got {got}")
+
+
+def _within(annotation: Any, raw: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    """Return a function that converts octets, and checks their bounds."""
+    check = check_in(annotation, bytes)
+
+    def convert(value: Any) -> bytes:
+        octets = raw(value)
+        try:
+            check(octets)
+        except Mismatch as error:
+            raise CodecError(str(error)) from error
+        return octets
+
+    return convert
 
 
 def _failing(error: CodecError) -> Callable[[Any], Any]:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
+import msgspec
 from msgspec import inspect
 
 from .annotations import (
@@ -93,6 +94,8 @@ class _Comparison:
         if len(members) > 1:
             return self._is_same_union(members, info)
         plain = NONE if members[0] is None else members[0]
+        if self._conventions.models.has(typing.get_origin(plain) or plain):
+            return False
         if plain is Decimal and not self._decimals:
             return False
         if plain in _SCALARS:
@@ -121,6 +124,14 @@ class _Comparison:
             case inspect.DataclassType(cls=understood, fields=parts):
                 fields = self._conventions.fields(plain) if has_fields(cls) else []
                 same = _is(cls, understood) and _is_made_by_fields(cls, fields)
+                return same and self._have_same(plain, fields, parts)
+            case inspect.StructType(cls=understood, fields=parts):
+                same = _is(cls, understood) and _is_plain_struct(cls)
+                fields = (
+                    [each for each in self._conventions.fields(plain) if each.stored]
+                    if same
+                    else []
+                )
                 return same and self._have_same(plain, fields, parts)
             case inspect.TypedDictType(cls=understood, fields=parts):
                 same = _is(cls, understood) and is_typed_dict(cls)
@@ -152,10 +163,10 @@ class _Comparison:
             return True
         self._begun.add(plain)
         known = {field.key: field for field in fields}
-        return known.keys() == {info.name for info in infos} and all(
-            info.encode_name == info.name
-            and known[info.name].required == info.required
-            and self.is_same(known[info.name].annotation, info.type)
+        return known.keys() == {info.encode_name for info in infos} and all(
+            known[info.encode_name].name == info.name
+            and known[info.encode_name].required == info.required
+            and self.is_same(known[info.encode_name].annotation, info.type)
             for info in infos
         )
 
@@ -190,6 +201,17 @@ def _is_made_by_parts(cls: Any) -> bool:
         _is_generated(cls.__new__)
         and cls.__init__ is object.__init__
         and type(cls).__call__ is type.__call__
+    )
+
+
+def _is_plain_struct(cls: Any) -> bool:
+    """Whether a struct is made by msgspec alone."""
+    return (
+        type(cls) is type(msgspec.Struct)
+        and cls.__init__ is msgspec.Struct.__init__
+        and cls.__new__ is msgspec.Struct.__new__
+        and cls.__setattr__ is msgspec.Struct.__setattr__
+        and not hasattr(cls, "__post_init__")
     )
 
 

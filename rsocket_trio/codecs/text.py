@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .annotations import ANY, NONE, members_of
+from .bounds import check_in
 from .json import JsonCodec
 from .mismatch import Mismatch, Unconvertible
+from .models import Types
 
 __all__ = ["OctetStreamCodec", "TextCodec"]
 
@@ -20,12 +22,17 @@ class TextCodec:
     Args:
         rename: See `Codecs`.
         enums: See `Codecs`.
+        types: See `Codecs`.
     """
 
     def __init__(
-        self, *, rename: Literal["camel"] | None = None, enums: Literal["value", "name"] = "value"
+        self,
+        *,
+        rename: Literal["camel"] | None = None,
+        enums: Literal["value", "name"] = "value",
+        types: Types | None = None,
     ) -> None:
-        self._json = JsonCodec(rename=rename, enums=enums)
+        self._json = JsonCodec(rename=rename, enums=enums, types=types)
 
     def check_decode(self, annotation: Any) -> None:
         """See `Codec.check_decode`."""
@@ -38,14 +45,16 @@ class TextCodec:
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
         if isinstance(value, str) and _takes_text(annotation):
-            return value.encode()
+            return _text_within(value, annotation).encode()
         if annotation not in ANY and _takes_text(annotation):
             return _no_text(value, annotation)
         return self._json.encode(value, annotation)
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
-        return data.decode() if _takes_text(annotation) else self._json.decode(data, annotation)
+        if _takes_text(annotation):
+            return _text_within(data.decode(), annotation)
+        return self._json.decode(data, annotation)
 
 
 class OctetStreamCodec:
@@ -58,13 +67,14 @@ class OctetStreamCodec:
         """See `Codec.check_decode`."""
         if not _takes_text(annotation):
             raise Unconvertible("application/octet-stream is read and written as bytes or str only")
+        check_in(annotation, str)
 
     check_encode = check_decode
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
         if isinstance(value, str) and _takes_text(annotation):
-            return value.encode()
+            return _text_within(value, annotation).encode()
         if isinstance(value, bytes | bytearray | memoryview) and annotation in ANY:
             return bytes(value)
         if annotation not in ANY and _takes_text(annotation):
@@ -76,7 +86,7 @@ class OctetStreamCodec:
         if annotation in ANY:
             return data
         if _takes_text(annotation):
-            return data.decode()
+            return _text_within(data.decode(), annotation)
         raise Mismatch("octets are read as bytes or str only")
 
 
@@ -84,6 +94,11 @@ def _takes_text(annotation: Any) -> bool:
     """Whether the annotation is str, str | None, or allows anything."""
     members = set(members_of(annotation))
     return bool(members & {str, *ANY}) and members <= {str, None, NONE, *ANY}
+
+
+def _text_within(text: str, annotation: Any) -> str:
+    check_in(annotation, str)(text)
+    return text
 
 
 def _no_text(value: object, annotation: Any) -> bytes:

@@ -23,6 +23,7 @@ from .annotations import (
     stripped,
     typed_dict_fields,
 )
+from .containers import DICT
 from .conventions import Conventions
 from .forms import Form, Writer, another
 from .mismatch import Mismatch, Unconvertible, kind_of
@@ -90,7 +91,11 @@ def _chosen(
         if spare:
             return None
     elif kind is dict:
-        classes = [(_fields_of(member, conventions), shape.read) for member, shape in candidates]
+        # A class that converts itself may be read from more, and its fields say nothing.
+        classes = [
+            (_fields_of(member, conventions) if shape.takes == DICT else [], shape.read)
+            for member, shape in candidates
+        ]
         choice = _choice_by_fields(name, classes, conventions)
         if choice is not None:
             return choice

@@ -16,11 +16,14 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from .annotations import (
     ANY,
     NONE,
     Field,
     annotation_name,
+    bounded_members,
     has_fields,
     is_named_tuple,
     is_typed_dict,
@@ -29,6 +32,7 @@ from .annotations import (
     stripped,
     typed_dict_fields,
 )
+from .bounds import check_of
 from .compiling import Compiler, Kept
 from .containers import as_it_is, steps_of
 from .conventions import Conventions
@@ -98,7 +102,7 @@ class Writers:
         sets: bool = False,
         unknown: Writer = refuse,
     ) -> None:
-        self.kept = kept
+        self.kept = frozenset([kind for kind in kept if not conventions.models.has(kind)])
         self.conventions = conventions
         self.leaves: dict[type, Writer] = {**dict.fromkeys(kept, as_it_is), PurePath: str, **leaves}
         self.key = key
@@ -180,12 +184,18 @@ class _Compiler(Compiler[Form]):
         return Form(lambda value: whole[0].write(value))
 
     def _compile(self, annotation: Any) -> Form:
-        members = members_of(annotation)
-        if not set(ANY).isdisjoint(members):
+        members = bounded_members(annotation)
+        if len(members) == 1:
+            [(member, bounds)] = members
+            return _bounded(self._of(member), member, bounds)
+        if any(member in ANY for member, _ in members):
             return self._anything
-        if len(members) > 1:
-            return self._union(members, annotation_name(annotation))
-        plain = NONE if members[0] is None else members[0]
+        return self._union(members, annotation_name(annotation))
+
+    def _of(self, plain: Any) -> Form:
+        if plain in ANY:
+            return self._anything
+        plain = NONE if plain is None else plain
         cls = typing.get_origin(plain) or plain
         name = annotation_name(plain)
         if cls is typing.Literal:
@@ -196,6 +206,9 @@ class _Compiler(Compiler[Form]):
             return Form(as_it_is)
         if not isinstance(cls, type):
             raise no_way(plain)
+        write = self._all.conventions.models.writer_of(plain)
+        if write is not None:
+            return self._model(write)
         if issubclass(cls, Enum):
             anything, plain_of = self._all.anything, self._all.conventions.plain_of(cls)
             for kind in {type(plain_of(member)) for member in cls}:
@@ -212,6 +225,10 @@ class _Compiler(Compiler[Form]):
         if base is not None:
             return self._leaf(base, name)
         return Form(self._container(plain, cls, typing.get_args(plain), name))
+
+    def _model(self, write: Writer) -> Form:
+        write_plain = self._anything.write
+        return Form(lambda value: write_plain(write(value)))
 
     def _leaf(self, base: type, name: str) -> Form:
         accepted = ACCEPTED.get(base, (base,))
@@ -230,8 +247,9 @@ class _Compiler(Compiler[Form]):
 
         return Form(write)
 
-    def _union(self, members: tuple[Any, ...], name: str) -> Form:
-        forms = [self.compiled(member) for member in members]
+    def _union(self, bounded: list[tuple[Any, list[msgspec.Meta]]], name: str) -> Form:
+        members = tuple([member for member, _ in bounded])
+        forms = [_bounded(self.compiled(member), member, bounds) for member, bounds in bounded]
         plain = frozenset[type]().union(*[form.plain for form in forms])
         others = [
             form for member, form in zip(members, forms, strict=True) if member not in (None, NONE)
@@ -240,9 +258,10 @@ class _Compiler(Compiler[Form]):
         if len(others) == 1 and len(members) == 2 and (NONE, None) not in listed:
             write_other = others[0].write
             return Form(lambda value: None if value is None else write_other(value), plain)
+        among_others = self._all.among_others
         forms = [
-            self._all.among_others.get(member, form)
-            for member, form in zip(members, forms, strict=True)
+            _bounded(among_others[member], member, bounds) if member in among_others else form
+            for (member, bounds), form in zip(bounded, forms, strict=True)
         ]
         if listed:
             forms = [_not_listed(form, listed, name) for form in forms]
@@ -250,7 +269,9 @@ class _Compiler(Compiler[Form]):
         of_classes: dict[type, list[tuple[Any, Form]]] = {}
         lists: list[tuple[Any, Form]] = []
         for member, form in zip(members, forms, strict=True):
-            of_member = classes_of(member, self._all.leaves)
+            cls = typing.get_origin(member) or member
+            converts_itself = self._all.conventions.models.has(cls)
+            of_member = (cls,) if converts_itself else classes_of(member, self._all.leaves)
             if not of_member:
                 return self._anything
             for cls in of_member:
@@ -370,7 +391,8 @@ class _Compiler(Compiler[Form]):
         form = self._part("[key]", arguments)
         for member in members_of(arguments[0]) if arguments else ():
             cls = typing.get_origin(member) or member
-            maps = has_fields(cls) or (isinstance(cls, type) and issubclass(cls, abc.Mapping))
+            maps = has_fields(cls) or self._all.conventions.models.has(cls)
+            maps = maps or (isinstance(cls, type) and issubclass(cls, abc.Mapping))
             if maps or (not self._all.sets and isinstance(cls, type) and issubclass(cls, tuple)):
                 raise Unconvertible(f"{annotation_name(member)} cannot be written as a key")
         if arguments and self._all.check_key is not None:
@@ -403,6 +425,10 @@ class _Compiler(Compiler[Form]):
         """The writer of a class, made as code: it takes a third of the time of a loop."""
         names: dict[str, Any] = {"cls": cls, "name": name, "Mismatch": Mismatch}
         lines, done = [], []
+        if issubclass(cls, msgspec.Struct) and cls.__struct_config__.tag_field is not None:
+            names["tag"] = cls.__struct_config__.tag
+            done.append(f"{cls.__struct_config__.tag_field!r}: tag")
+        unset = []
         for number, (field, form) in enumerate(self._forms_of(fields)):
             names |= {f"plain{number}": form.plain, f"write{number}": form.write}
             part = f"part{number}"
@@ -412,6 +438,9 @@ class _Compiler(Compiler[Form]):
             elif len(form.plain) == 1:
                 is_other = f"type({part}) is not kind{number}"
                 [names[f"kind{number}"]] = form.plain
+            if field.unset:
+                is_other = f"{part} is not unset and ({is_other})"
+                unset.append(field.key)
             lines += [
                 f"{part} = {_attribute(field.name)}",
                 f"if {is_other}:",
@@ -419,9 +448,10 @@ class _Compiler(Compiler[Form]):
                 f"    {part} = write{number}({part})",
             ]
             done.append(f"{field.key!r}: {part}")
+        names["unset"] = msgspec.UNSET
         exec(_OBJECT.format("\n        ".join(lines or ["pass"]), ", ".join(done)), names)
         write: Writer = names["write"]
-        return write
+        return _without_unset(write, unset) if unset else write
 
     def _typed_dict(self, fields: list[Field], name: str) -> Writer:
         parts = [(field.key, form.plain, form.write) for field, form in self._forms_of(fields)]
@@ -464,6 +494,30 @@ class _Compiler(Compiler[Form]):
         except Unconvertible as error:
             error.within(step)
             raise
+
+
+def _bounded(form: Form, plain: Any, bounds: list[msgspec.Meta]) -> Form:
+    if not bounds:
+        return form
+    check, write_any = check_of(plain, bounds), form.write
+
+    def write(value: Any) -> Any:
+        done = write_any(value)
+        check(value)
+        return done
+
+    return Form(write)
+
+
+def _without_unset(write_all: Writer, keys: list[str]) -> Writer:
+    def write(value: Any) -> Any:
+        done = write_all(value)
+        for key in keys:
+            if done[key] is msgspec.UNSET:
+                del done[key]
+        return done
+
+    return write
 
 
 def _attribute(name: str) -> str:

@@ -78,6 +78,21 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
+class Unset(msgspec.Struct):
+    number: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class Tagged(msgspec.Struct, tag="tagged", rename="camel", forbid_unknown_fields=True):
+    of_x: int
+    line: Line | None = None
+    numbers: list[int] = []  # msgspec copies it
+
+
+class Boxed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    item: T
+    after: "Boxed[T] | None" = None
+
+
 SAME = [
     *(int, float, str, bool, None, bytes, date, datetime, time, timedelta, UUID, Decimal, Any),
     *(list, list[int], Sequence[int], Collection[str], tuple, tuple[int, ...], tuple[int, str]),
@@ -87,6 +102,7 @@ SAME = [
     *(annotated.Colour, Level, Line, Order[int], Order[Line], Frozen, Defined, Undecorated),
     *(Point, Tree, annotated.Options, annotated.MoreOptions, annotated.Loose, annotated.Place),
     *(annotated.Pair[int], annotated.Box[int], annotated.Ping, annotated.Circle),
+    *(Unset, Tagged, Boxed[int], list[Boxed[str]]),
 ]
 
 
@@ -301,8 +317,27 @@ class Half(enum.Enum):
     A = 0.5
 
 
-class Struct(msgspec.Struct):
+class Checking(msgspec.Struct):
+    """What it raises would be another error, and it would run twice."""
+
     number: int
+
+    def __post_init__(self) -> None:
+        self.number += 1
+
+
+class Bounded(msgspec.Struct):
+    number: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Listed(msgspec.Struct, array_like=True):
+    number: int
+
+
+class Keyed(msgspec.Struct):
+    """A peer could choose keys with equal hashes."""
+
+    names: dict[int, str]
 
 
 class Name(str):
@@ -346,7 +381,9 @@ DIFFERENT = [
     *(dict[Decimal, int], dict[Level, int], set[str | None], set[Name]),
     # Another type than what the readers make.
     *(deque[int], OrderedDict[str, int], defaultdict[str, int], AbstractSet[str], Iterable[int]),
-    *(Name, Path, object, Struct, complex),
+    *(Name, Path, object, complex),
+    *(Checking, Bounded, Listed, Keyed),
+    *(Annotated[int, msgspec.Meta(ge=0)], Annotated[list[int], msgspec.Meta(max_length=1)]),
     # Unions with a choice.
     *(annotated.Dog | annotated.Cat, date | datetime, str | list[str], int | list[int] | None),
     *(Name | Literal["a"], bytes | UUID),

@@ -11,10 +11,11 @@ from decimal import Decimal
 from fractions import Fraction
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
 
 import attrs
+import msgspec
 from hypothesis import strategies as st
 
 from .annotated import Colour
@@ -53,6 +54,9 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     Decimal: st.decimals(allow_nan=False) | st.just(Decimal("NaN")),
     UUID: st.uuids() | st.just(UUID(int=5)),
     Fraction: st.fractions(),
+    Annotated[int, msgspec.Meta(ge=0)]: st.integers(),
+    Annotated[str, msgspec.Meta(max_length=3)]: st.text(max_size=6),
+    Annotated[float, msgspec.Meta(gt=0.5, multiple_of=0.5)]: st.floats(),
     IPv4Address: st.ip_addresses(v=4),
     Path: st.sampled_from([Path("a/b"), Path("red"), Path("1")]),
     Colour: st.sampled_from(Colour),
@@ -83,7 +87,7 @@ def classes(draw, typed):
     hints = {f"f{number}": annotation for number, (annotation, _) in enumerate(fields)}
     values = {f"f{number}": each for number, (_, each) in enumerate(fields)}
     name = f"Made{next(numbers)}"
-    kind = draw(st.sampled_from(["attrs", "dataclass", "dict", "tuple"]))
+    kind = draw(st.sampled_from(["attrs", "dataclass", "dict", "tuple", "struct"]))
     made: Any
     if kind == "dict":
         optional = draw(st.sets(st.sampled_from(sorted(values)))) if values else set()
@@ -97,6 +101,10 @@ def classes(draw, typed):
         )
     if kind == "tuple":
         made = NamedTuple(name, list(hints.items()))
+    elif kind == "struct":
+        tag = draw(st.sampled_from([None, name, next(numbers)]))
+        forbids = draw(st.booleans())
+        made = msgspec.defstruct(name, list(hints.items()), tag=tag, forbid_unknown_fields=forbids)
     elif kind == "attrs":
         made = attrs.make_class(name, {key: attrs.field(type=each) for key, each in hints.items()})
     else:
@@ -144,6 +152,8 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and numbers[0] == numbers[1]
     if isinstance(one, list | tuple | deque) and type(one) is type(other):
         return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, msgspec.Struct) and type(one) is type(other):
+        return same(msgspec.structs.asdict(one), msgspec.structs.asdict(other))
     if hasattr(one, "__dict__") and type(one) is type(other) and not isinstance(one, enum.Enum):
         return same(vars(one), vars(other))
     return bool(one == other)
