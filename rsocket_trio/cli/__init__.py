@@ -54,7 +54,7 @@ The commands share these:
 - ``output``: print items as text or JSON
 - ``event_printer``: print the batches of Lumberjack senders, one after the other
 - ``event_storage``: keep them in a spool, and report how full it is
-- ``instance_lines``: the instances of consumers, as lines of a status
+- ``status_table``: the lines of a status, with the instances of consumers
 - ``room_reports``: lines in the log about a spool that is full
 - ``event_lines``: log events as lines of JSON
 - ``progress``: a line of the terminal that shows progress

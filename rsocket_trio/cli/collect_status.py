@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import trio
@@ -25,17 +25,16 @@ from rsocket_trio.errors import (
     SetupError,
     StreamError,
 )
-from rsocket_trio.escapes import escaped
 from rsocket_trio.uri import parse_uri, shown
 
 from .certificates import client_context
 from .collect_auth import given_grants
 from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure, unreachable
-from .instance_lines import instance_lines
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
 from .output import json_line
 from .standard_streams import print_bytes
+from .status_table import table
 
 if TYPE_CHECKING:
     import argparse
@@ -86,7 +85,11 @@ def run(args: argparse.Namespace) -> int:
         raise Failure(text, UNREACHABLE) from error
     for info, numbers in found:
         fields = _fields(info, numbers)
-        print_bytes(json_line(fields) if args.json else _table(fields))
+        if args.json:
+            print_bytes(json_line(fields))
+        else:
+            lines = "  ".join(map(_subscription, fields["subscriptions"])) or "none"
+            print_bytes(table(fields | {"subscriptions": lines}, 18))
     return status
 
 
@@ -113,7 +116,7 @@ async def _ask(
     return DONE
 
 
-def _fields(info: SpoolInfo, numbers: CollectorStatistics) -> dict[str, object]:
+def _fields(info: SpoolInfo, numbers: CollectorStatistics) -> dict[str, Any]:
     return {
         "spool_id": info.spool_id,
         "oldest": info.oldest,
@@ -134,26 +137,6 @@ def _fields(info: SpoolInfo, numbers: CollectorStatistics) -> dict[str, object]:
     }
 
 
-def _table(fields: dict[str, object]) -> bytes:
-    lines = []
-    for name, value in fields.items():
-        match value:
-            case list() if name == "instances":
-                shown = instance_lines(value, 19)
-            case dict():
-                shown = "  ".join(f"{escaped(k)} {n:,}" for k, n in value.items()) or "none"
-            case list():
-                shown = "  ".join(map(_subscription, value)) or "none"
-            case bool() | None:
-                shown = "yes" if value else "no" if value is False else "none"
-            case int():
-                shown = f"{value:,}"
-            case _:
-                shown = escaped(str(value))
-        lines.append(f"{name.replace('_', ' '):18} {shown}\n")
-    return "".join(lines).encode()
-
-
 def _subscription(fields: dict[str, object]) -> str:
     text = f"{fields['subscription']} {fields['state']} {fields['events']:,}"
-    return escaped(text if fields["trouble"] is None else f"{text} ({fields['trouble']})")
+    return text if fields["trouble"] is None else f"{text} ({fields['trouble']})"

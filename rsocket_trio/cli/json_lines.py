@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from rsocket_trio.logfiles import Entry, EventWriter, InvalidBytes
+from rsocket_trio.logfiles import Entry, EventWriter
 from rsocket_trio.lumberjack import InvalidEvent, LumberjackLimits, decode_json, encode_pairs
 from rsocket_trio.lumberjack.client.plain_json import encode_plain
 from rsocket_trio.lumberjack.wire.json_texts import read_all, slices
@@ -51,27 +51,16 @@ class _Fields:
     """Reads the fields of lines.
 
     Args:
-        encoding: The encoding of the file.
-        invalid: See `InvalidBytes`.
-        text: Returns the text of a line.
+        writer: Makes the events.
         key: The name of a field that has all of them; ``None``: they are fields of the event.
         own: The names that they cannot have then.
         message: The name of the field for a line that is no JSON object.
     """
 
     def __init__(
-        self,
-        *,
-        encoding: str,
-        invalid: InvalidBytes,
-        text: Callable[[bytes], str],
-        key: str | None,
-        own: frozenset[str],
-        message: str,
+        self, writer: EventWriter, key: str | None, own: frozenset[str], message: str
     ) -> None:
-        self._encoding = encoding
-        self._invalid = invalid
-        self._text = text
+        self._writer = writer
         self._key = key
         self._own = own
         self._message = message
@@ -80,7 +69,9 @@ class _Fields:
         """Iterate over the fields of entries, some at a time."""
         lines = [entry.data for entry in entries]
         done = 0
-        for raws in slices(lines if self._encoding == "utf-8" else [*map(self._utf_8, lines)]):
+        for raws in slices(
+            lines if self._writer.encoding == "utf-8" else [*map(self._utf_8, lines)]
+        ):
             values: list[object]
             try:
                 values = read_all(raws)
@@ -96,7 +87,7 @@ class _Fields:
     def refused(self, line: bytes, reason: str) -> dict[str, Any]:
         """Return the fields of a line whose own ones cannot be sent."""
         error = {"message": f"the line {reason}", "type": "json"}
-        return {self._message: self._text(line), "error": error}
+        return {self._message: self._writer.text(line), "error": error}
 
     def _without(self, line: bytes, value: object) -> dict[str, Any]:
         if isinstance(value, InvalidEvent):
@@ -119,12 +110,12 @@ class _Fields:
 
     def _utf_8(self, line: bytes) -> bytes:
         """Return a line in UTF-8, without bytes that its encoding does not allow."""
-        if self._invalid == "replace":
-            text = self._text(line)
+        if self._writer.invalid == "replace":
+            text = self._writer.text(line)
         else:  # a backslash in a JSON text is written twice
             text = _ESCAPED.sub(
                 lambda found: f"\\\\x{ord(found[0]) - 0xDC00:02x}",
-                line.decode(self._encoding, "surrogateescape"),
+                line.decode(self._writer.encoding, "surrogateescape"),
             )
         return text.encode("utf-8", "replace")
 
@@ -163,23 +154,12 @@ class JsonWriter(EventWriter):
         path: str,
         file_id: str,
         *,
-        host: str,
         fields: Mapping[str, str],
-        encoding: str = "utf-8",
-        invalid: InvalidBytes = "replace",
         key: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            path, file_id, host=host, fields=fields, encoding=encoding, invalid=invalid
-        )
-        self._fields: Final = _Fields(
-            encoding=encoding,
-            invalid=invalid,
-            text=self.text,
-            key=key,
-            own=self.own_names(fields),
-            message=self.MESSAGE,
-        )
+        super().__init__(path, file_id, fields=fields, **options)
+        self._fields: Final = _Fields(self, key, self.own_names(fields), self.MESSAGE)
 
     def write(self, entries: list[Entry]) -> list[bytes]:
         """See `EventWriter.write`."""
@@ -216,23 +196,12 @@ class JsonPairWriter(PairWriter):
         path: str,
         file_id: str,
         *,
-        host: str,
         fields: Mapping[str, str],
-        encoding: str = "utf-8",
-        invalid: InvalidBytes = "replace",
         key: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            path, file_id, host=host, fields=fields, encoding=encoding, invalid=invalid
-        )
-        self._fields: Final = _Fields(
-            encoding=encoding,
-            invalid=invalid,
-            text=self.text,
-            key=key,
-            own=self.own_names(fields),
-            message=self.MESSAGE,
-        )
+        super().__init__(path, file_id, fields=fields, **options)
+        self._fields: Final = _Fields(self, key, self.own_names(fields), self.MESSAGE)
 
     def write(self, entries: list[Entry]) -> list[bytes]:
         """See `PairWriter.write`."""

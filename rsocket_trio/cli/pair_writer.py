@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from rsocket_trio.logfiles import Entry, EventWriter, InvalidBytes, flags_of
+from rsocket_trio.logfiles import Entry, EventWriter, flags_of
 from rsocket_trio.lumberjack import encode_pairs
 
 __all__ = ["PairWriter", "as_bytes"]
@@ -19,18 +19,9 @@ class PairWriter(EventWriter):
     """
 
     def __init__(
-        self,
-        path: str,
-        file_id: str,
-        *,
-        host: str,
-        fields: Mapping[str, str],
-        encoding: str = "utf-8",
-        invalid: InvalidBytes = "replace",
+        self, path: str, file_id: str, *, host: str, fields: Mapping[str, str], **options: Any
     ) -> None:
-        super().__init__(
-            path, file_id, host=host, fields=fields, encoding=encoding, invalid=invalid
-        )
+        super().__init__(path, file_id, host=host, fields=fields, **options)
         common = {**fields, "file": path, "file_id": file_id, "host": host}
         self._common: Final = [
             (as_bytes(key, "replace"), as_bytes(value, "surrogateescape"))

@@ -7,8 +7,8 @@ from typing import Final
 from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import Spool
 
-from .instance_lines import instance_name
 from .logs import logger
+from .status_table import instance_name
 
 __all__ = ["RoomReports"]
 

@@ -20,9 +20,9 @@ from rsocket_trio.spool import (
 )
 
 from .exits import DONE, LOCAL_IO, USAGE, Failure
-from .instance_lines import instance_name
 from .spool_options import spool_failure
 from .standard_streams import print_bytes
+from .status_table import instance_name
 
 if TYPE_CHECKING:
     import argparse

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import SpoolError, describe_spool
 
 from .exits import DONE
-from .instance_lines import instance_lines
 from .output import json_line, utc
 from .spool_options import spool_failure
 from .standard_streams import print_bytes
+from .status_table import table
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     except SpoolError as error:
         raise spool_failure(error) from error
     fields = _fields(found)
-    print_bytes(json_line(fields) if args.json else _table(fields))
+    print_bytes(json_line(fields) if args.json else table(fields, 12))
     return DONE
 
 
@@ -62,16 +61,3 @@ def _instance(each: ConsumerInstance, head: int) -> dict[str, object]:
         "lease": each.lease,
         "lease_left": None if each.lease is None else max(each.lease - each.absent, 0.0),
     }
-
-
-def _table(fields: dict[str, object]) -> bytes:
-    lines = []
-    for name, value in fields.items():
-        if isinstance(value, list):
-            shown = instance_lines(value, 13)
-        elif isinstance(value, dict):
-            shown = "  ".join(f"{escaped(key)} {item:,}" for key, item in value.items()) or "none"
-        else:
-            shown = f"{value:,}" if isinstance(value, int) else escaped(str(value))
-        lines.append(f"{name.replace('_', ' '):12} {shown}\n")
-    return "".join(lines).encode()

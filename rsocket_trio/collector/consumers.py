@@ -14,13 +14,11 @@ from ..escapes import escaped
 from ..log_policy import logger
 from ..requester import Requester
 from ..spool import Spool, SpoolError
+from ..spool.instances import check_name
 from .limits import CollectorLimits
 from .messages import InstanceInfo
 
 __all__ = ["Consumers"]
-
-_MAX_NAME: Final = 200
-"""Characters of the names of a consumer and of an instance."""
 
 _STORE_PART: Final = 1 / 16
 """An absence that has grown by this part of the lease is written down. A collector that is started
@@ -101,8 +99,8 @@ class Consumers:
             SpoolFailed: The spool has failed.
             ValueError: A name or the offset is not valid.
         """
-        _check_name("consumer", consumer)
-        _check_name("instance", instance)
+        check_name("consumer", consumer)
+        check_name("instance", instance)
         lasting = self._limits.instance_timeout if lease is None else lease
         known = self._consumers.get(consumer)
         mine = None if known is None else known.instances.get(instance)
@@ -133,7 +131,7 @@ class Consumers:
             SpoolFailed: The spool has failed.
             ValueError: There is no such consumer or instance.
         """
-        _check_name("consumer", consumer)
+        check_name("consumer", consumer)
         stored = [each for each in self._stored(consumer) if instance in (None, each)]
         if not stored:
             which = "" if instance is None else f" with an instance {instance!r}"
@@ -274,8 +272,3 @@ class Consumers:
                     f"the collector keeps no more positions: {name} is {most}; the status of the"
                     " collector shows all of them, and one that does not come back can be forgotten"
                 )
-
-
-def _check_name(what: str, name: str) -> None:
-    if not 0 < len(name) <= _MAX_NAME:
-        raise ValueError(f"the name of the {what} must have 1 to {_MAX_NAME} characters")

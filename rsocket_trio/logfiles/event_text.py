@@ -87,6 +87,10 @@ class EventWriter:
         fields: Further fields, in ``fields``; without any, there is no such field.
         encoding: The encoding of the file, as `check_encoding` returns it.
         invalid: See `InvalidBytes`.
+
+    Attributes:
+        encoding: As given.
+        invalid: As given.
     """
 
     def __init__(
@@ -99,8 +103,8 @@ class EventWriter:
         encoding: str = "utf-8",
         invalid: InvalidBytes = "replace",
     ) -> None:
-        self._encoding = encoding
-        self._invalid = invalid
+        self.encoding = encoding
+        self.invalid = invalid
         more = f',"fields":{_to_json(dict(fields))}' if fields else ""
         # Paths that are not UTF-8 have surrogates.
         path = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -111,7 +115,7 @@ class EventWriter:
 
     def text(self, data: bytes) -> str:
         """Return the text of a line."""
-        return data.decode(self._encoding, self._invalid)
+        return data.decode(self.encoding, self.invalid)
 
     @staticmethod
     def without_mark(entries: list[Entry]) -> list[Entry]:
@@ -123,7 +127,7 @@ class EventWriter:
     def write(self, entries: list[Entry]) -> list[bytes]:
         """Return the JSON text of each entry. ``@timestamp`` is the time now."""
         head = self._before_offset()
-        encoding, invalid = self._encoding, self._invalid
+        encoding, invalid = self.encoding, self.invalid
         quoted = _quoted
         return [
             f"{head}{start}{'' if lines == 1 and not cut else _flags(cut, lines)}"

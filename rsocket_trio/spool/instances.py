@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from .extent import typed
 
-__all__ = ["ConsumerInstance", "Key", "lowest", "read_instances", "store_instances"]
+__all__ = [
+    "ConsumerInstance",
+    "Key",
+    "check_name",
+    "lowest",
+    "read_instances",
+    "store_instances",
+]
+
+_MAX_NAME: Final = 200
+"""Characters of the names of a consumer and of an instance."""
 
 _COLUMNS = ("consumer", "name", "offset", "seen_at", "lease", "absent")
 
@@ -45,6 +55,17 @@ class ConsumerInstance:
     def key(self) -> tuple[str, str]:
         """Its consumer and its name."""
         return self.consumer, self.name
+
+
+def check_name(what: str, name: str) -> None:
+    """Check the name of a consumer, or of an instance.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not (isinstance(name, str) and 0 < len(name) <= _MAX_NAME):
+        raise ValueError(f"the name of the {what} must have 1 to {_MAX_NAME} characters")
+    name.encode()  # Half of a surrogate pair is no text.
 
 
 def lowest(instances: Iterable[ConsumerInstance]) -> dict[str, int]:

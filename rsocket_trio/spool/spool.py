@@ -19,7 +19,7 @@ from .batch import Batch, cost_of, encode_facts
 from .config import Retention, SpoolConfig
 from .errors import BatchTooLarge, OffsetNotStored, OffsetTrimmed
 from .flusher import Flusher
-from .instances import ConsumerInstance
+from .instances import ConsumerInstance, check_name
 from .queries import check_range
 from .reach import check_size
 from .reader import ReaderPool, SpoolReader
@@ -32,9 +32,6 @@ _DEFAULT_CONFIG: Final = SpoolConfig()
 
 _LARGEST: Final = 900_000_000
 """Bytes of the largest batch; a row of SQLite may have 10**9."""
-
-_MAX_NAME: Final = 200
-"""Characters of the names of a consumer and of an instance."""
 
 
 @attrs.frozen(kw_only=True)
@@ -249,9 +246,9 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         If cancelled: the position may be stored or not.
         """
         self._check_home()
-        _check_name("consumer", consumer)
+        check_name("consumer", consumer)
         if instance:
-            _check_name("instance", instance)
+            check_name("instance", instance)
         if not isinstance(offset, int):
             raise TypeError(f"an offset is an int, not {type(offset).__name__}")
         if offset < 0:
@@ -295,9 +292,9 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         If cancelled: the consumer may be forgotten or not.
         """
         self._check_home()
-        _check_name("consumer", consumer)
+        check_name("consumer", consumer)
         if instance:
-            _check_name("instance", instance)
+            check_name("instance", instance)
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._flusher.move(Move(consumer, instance, None))
 
@@ -432,12 +429,6 @@ async def open_spool(
 def _absolute(directory: str | os.PathLike[str]) -> Path:
     """Return a path that stays right if the program changes its working directory."""
     return Path(directory).absolute()
-
-
-def _check_name(what: str, name: str) -> None:
-    if not (isinstance(name, str) and 0 < len(name) <= _MAX_NAME):
-        raise ValueError(f"the name of the {what} must have 1 to {_MAX_NAME} characters")
-    name.encode()  # Half of a surrogate pair is no text.
 
 
 def _close(pool: ReaderPool, writer: Writer) -> None:
