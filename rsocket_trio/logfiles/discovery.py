@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from .identity import FileKey, head_of
-from .patterns import expand
+from .patterns import GONE, expand
 from .registry import Position
 
 __all__ = ["Found", "Listings", "Look", "Problem", "Source", "find_moved", "scan"]
@@ -108,13 +108,17 @@ class Look:
         found: The files. A file with several names is found once.
         problems: What cannot be looked at.
         links: Links to further files and directories, which patterns do not follow.
-        is_complete: Whether no file was passed over because the process has no descriptors.
+        hidden: Directories and files that cannot be looked at now: what was there may be there.
     """
 
     found: list[Found] = attrs.field(factory=list)
     problems: list[Problem] = attrs.field(factory=list)
     links: list[str] = attrs.field(factory=list)
-    is_complete: bool = True
+    hidden: list[str] = attrs.field(factory=list)
+
+    def is_hidden(self, path: str) -> bool:
+        """Return whether a path cannot be looked at now, or is below one that cannot."""
+        return any(f"{path}{os.sep}".startswith(os.path.join(each, "")) for each in self.hidden)
 
 
 def scan(sources: Iterable[Source]) -> Look:
@@ -139,13 +143,21 @@ def scan(sources: Iterable[Source]) -> Look:
                 look.problems.append(Problem(source.text, "no file matches this pattern"))
             for path, error in matches.failures:
                 look.problems.append(Problem.of(path, error))
-                look.is_complete = look.is_complete and error.errno not in _SHORTAGES
+                look.hidden.append(path)
             links += [each for each in matches.links if not each[0].endswith(_COMPRESSED)]
         else:
-            named = _look(source.text, source)
-            here = [named] if isinstance(named, Found) else []
-            if isinstance(named, Problem):
-                look.problems.append(named)
+            here = []
+            try:
+                named = _look(source.text, source)
+            except OSError as error:
+                look.problems.append(Problem.of(source.text, error))
+                if not isinstance(error, GONE):
+                    look.hidden.append(source.text)
+            else:
+                if isinstance(named, Found):
+                    here.append(named)
+                else:
+                    look.problems.append(named)
         for file in here:
             found.setdefault(file.key, file)
     look.found = list(found.values())
@@ -154,10 +166,7 @@ def scan(sources: Iterable[Source]) -> Look:
 
 
 def _look(path: str, source: Source) -> Found | Problem:
-    try:
-        facts = os.stat(path, follow_symlinks=source.follow_links)
-    except OSError as error:
-        return Problem.of(path, error)
+    facts = os.stat(path, follow_symlinks=source.follow_links)
     if not stat.S_ISREG(facts.st_mode):
         kind = "a directory" if stat.S_ISDIR(facts.st_mode) else "not a regular file"
         return Problem(path, f"it is {kind}; give files, or a pattern in quotes")
@@ -189,9 +198,16 @@ def find_moved(positions: Iterable[Position]) -> list[tuple[Position, Found]]:
     for position in positions:
         paths: list[str] = []
         for directory in _directories_of(position.path, position.real):
-            paths += listings.paths(directory, position.key.inode)
+            try:
+                paths += listings.paths(directory, position.key.inode)
+            except OSError as error:
+                if error.errno in _SHORTAGES:
+                    raise
         for path in paths:
-            found = _look(path, Source(position.source, is_pattern=True, follow_links=False))
+            try:
+                found = _look(path, Source(position.source, is_pattern=True, follow_links=False))
+            except OSError:
+                continue
             if isinstance(found, Found) and _is_same(found, position):
                 moved.append((position, found))
                 break
@@ -213,7 +229,7 @@ class Listings:
         It may have been renamed, and another file may have its path.
 
         Raises:
-            OSError: The process has no descriptors.
+            OSError: This cannot be found out now.
         """
         if _is_at(found, found.path):
             return found.path
@@ -233,7 +249,7 @@ class Listings:
         """Return the paths in a directory that have this inode.
 
         Raises:
-            OSError: The process has no descriptors.
+            OSError: It cannot be listed now.
         """
         if directory not in self._paths:
             self._paths[directory] = _paths_by_inode(directory)
@@ -262,9 +278,8 @@ def _paths_by_inode(directory: str) -> dict[int, list[str]]:
         with os.scandir(directory) as entries:
             for entry in entries:
                 paths.setdefault(entry.inode(), []).append(entry.path)
-    except OSError as error:
-        if error.errno in _SHORTAGES:
-            raise
+    except GONE:
+        pass
     return paths
 
 

@@ -29,6 +29,7 @@ class FileTask:
     Attributes:
         key: The identity of the file.
         path: The path by which the file became known.
+        path_now: Where the last look has found it.
         has_reached_end: Whether it was read to its end once, without a failure.
     """
 
@@ -39,7 +40,7 @@ class FileTask:
         self.path = path
         self.has_reached_end = False
         self._tail = tail
-        self._path_now = path
+        self.path_now = path
         self._source = source
         self._sender = sender
         self._recorder = recorder
@@ -61,7 +62,7 @@ class FileTask:
 
     def seen(self, path: str, size: int, modified: int) -> None:
         """Take what a look at the file found. If it has changed, it is read on."""
-        self._path_now = path
+        self.path_now = path
         self._gone = inf
         if self._facts != (size, modified):
             self._facts = (size, modified)
@@ -185,7 +186,7 @@ class FileTask:
     def _record(self) -> None:
         self._recorder.put(
             Position(
-                path=self._path_now,
+                path=self.path_now,
                 real=self._tail.real,
                 source=self._source,
                 key=self._tail.key,

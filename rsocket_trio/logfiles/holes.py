@@ -18,6 +18,8 @@ _HOLE: Final = re.compile(rb"(\0{64,})")
 """No program writes so many NUL bytes into a line of text."""
 _REST_OF_HOLE: Final = re.compile(rb"(\A\0+|\0{64,})")
 _ANY: Final = re.compile(rb"(\0+)")
+_UNKNOWN: Final = (errno.EINVAL, errno.ENOTSUP)
+"""Some file systems cannot tell where data is: then it is read."""
 _PART: Final = 2**20
 _AT_ONCE: Final = 64 * 2**20
 """How far one call looks for data, in bytes, where the file system cannot tell."""
@@ -60,10 +62,10 @@ def find_data(descriptor: int, start: int) -> tuple[int, bool]:
             try:
                 start = os.lseek(descriptor, start, os.SEEK_DATA)
             except OSError as error:
-                if error.errno != errno.ENXIO:
+                if error.errno == errno.ENXIO:  # From here to the end there is a hole.
+                    return max(start, os.fstat(descriptor).st_size), False
+                if error.errno not in _UNKNOWN:
                     raise
-                # From here to the end there is a hole.
-                return max(start, os.fstat(descriptor).st_size), False
         data = os.pread(descriptor, _PART, start)
         if not data:
             break

@@ -22,9 +22,9 @@ import attrs
 
 from .identity import FileKey
 
-__all__ = ["Matches", "expand"]
+__all__ = ["GONE", "Matches", "expand"]
 
-_GONE: Final = (FileNotFoundError, NotADirectoryError)
+GONE: Final = (FileNotFoundError, NotADirectoryError)
 """What is there may disappear at any moment."""
 
 MAX_LEVELS: Final = 64
@@ -82,7 +82,7 @@ class _Search:
         flags = 0 if above is None or self._follow else os.O_NOFOLLOW
         try:
             directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | flags, dir_fd=above)
-        except _GONE:
+        except GONE:
             return
         except OSError as error:
             self.matches.failures.append((path or os.sep, error))
@@ -119,7 +119,7 @@ class _Search:
         is_wanted = stat.S_ISDIR if parts else stat.S_ISREG
         try:
             facts = os.stat(name, dir_fd=directory, follow_symlinks=self._follow)
-        except _GONE:
+        except GONE:
             return
         except OSError as error:
             self.matches.failures.append((path, error))

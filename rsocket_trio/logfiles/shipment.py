@@ -403,7 +403,7 @@ class Shipment:
         for key, file in self._files.items():
             if key in there:
                 file.seen(there[key].path, there[key].size, there[key].modified)
-            elif look.is_complete:
+            elif not look.is_hidden(file.path_now):
                 file.missed()
 
     def _tell_links(self, look: Look) -> None:
@@ -460,7 +460,7 @@ class Shipment:
         """Return the files that are still there. This blocks."""
         try:
             return [each for each in wanted if self._listings.path_now(each.found) is not None]
-        except OSError:  # The process has no descriptors.
+        except OSError:  # It cannot be found out.
             return wanted
 
     async def _follow_one(

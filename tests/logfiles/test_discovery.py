@@ -368,22 +368,48 @@ async def test_renamed_files_when_descriptors_are_short_at_the_start(tmp_path, m
         await receiver.until(lambda r: r.messages == ["1", "2"])
 
 
-async def test_files_in_a_directory_that_cannot_be_listed_for_a_moment(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", [errno.EMFILE, errno.EIO, errno.ESTALE], ids=errno.errorcode.get)
+@pytest.mark.parametrize(("source", "call"), [("*.log", "listdir"), ("a.log", "stat")])
+async def test_files_that_cannot_be_looked_at_for_a_moment(
+    tmp_path, monkeypatch, name, source, call
+):
     """They are not taken for deleted: a line that has begun would be torn."""
     file = tmp_path / "a.log"
     file.write_text("1\n2 beg")
     receiver = Receiver()
-    async with following(tmp_path, receiver, "*.log") as shipment:
+    async with following(tmp_path, receiver, source) as shipment:
         await receiver.until(lambda r: r.messages == ["1"])
-        real = os.listdir
+        real = getattr(os, call)
 
-        def short(path):
-            raise OSError(errno.EMFILE, "Too many open files", path)
+        def failing(path, **options):
+            if call == "stat" and path != str(file):
+                return real(path, **options)
+            raise OSError(name, os.strerror(name), path)
 
-        monkeypatch.setattr(os, "listdir", short)
+        monkeypatch.setattr(os, call, failing)
         # Longer than `close_after`.
         await looked(shipment, 40)
-        monkeypatch.setattr(os, "listdir", real)
+        monkeypatch.setattr(os, call, real)
         with file.open("a") as out:
             out.write("ins\n")
         await receiver.until(lambda r: r.messages == ["1", "2 begins"])
+
+
+async def test_a_waiting_file_in_a_directory_that_cannot_be_listed(tmp_path, monkeypatch, caplog):
+    """It was renamed, and is not taken for deleted."""
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text(f"{name}\n")
+    receiver = Receiver()
+    real = os.scandir
+
+    def failing(path):
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    async with following(tmp_path, receiver, "a.log", "b.log", max_open=1) as shipment:
+        await receiver.until(lambda r: r.messages == ["a.log"])
+        monkeypatch.setattr(os, "scandir", failing)
+        (tmp_path / "b.log").rename(tmp_path / "b.log.1")
+        await looked(shipment, 3)
+        monkeypatch.setattr(os, "scandir", real)
+        (tmp_path / "a.log").unlink()
+        await receiver.until(lambda r: r.messages == ["a.log", "b.log"])
