@@ -41,20 +41,22 @@ class RoomReports:
     def _report(self) -> None:
         if self._reported_full:
             logger.warning(
-                "the spool in %s is full (%d bytes): senders wait until its consumers commit, or "
-                "until it is started with more %s, or with --keep-size or --keep-age; %s",
+                "the spool in %s is full (%d bytes): senders wait until %s",
                 self._spool.directory,
                 self._spool.max_size,
-                self._option,
-                self._holder(),
+                self._remedy(),
             )
         else:
             logger.info("the spool in %s has room again", self._spool.directory)
 
-    def _holder(self) -> str:
-        """Return who needs the oldest event."""
+    def _remedy(self) -> str:
+        """Return what makes room. Options of the retention delete nothing that a consumer needs."""
+        restart = f"it is started with more {self._option}"
         lowest = min(self._spool.instances(), key=lambda each: each.offset, default=None)
         if lowest is None:
-            return "it has no consumer"
+            return f"{restart}, or with --keep-size or --keep-age: it has no consumer"
         name = escaped(instance_name(*lowest.key))
-        return f"its oldest event is kept for {name}, which is at {lowest.offset}"
+        return (
+            f"its consumers commit or are forgotten, or {restart}; its oldest event is kept for"
+            f" {name}, which is at {lowest.offset}"
+        )

@@ -229,10 +229,15 @@ async def test_a_full_spool_that_gets_room(
         await spool.append(Batch(1, bytes(500), encoding="x"))
         tasks.start_soon(spool.append, Batch(1, bytes(500), encoding="x"))
         await until_logged("is full (1000 bytes): senders wait")
+        assert "--keep-age: it has no consumer" in caplog.text
         await spool.commit("consumer", 1)
         await until_logged("has room again")
+        assert caplog.text.count("the spool in") == 2
+        caplog.clear()
+        tasks.start_soon(spool.append, Batch(1, bytes(500), encoding="x"))
+        await until_logged("its oldest event is kept for consumer, which is at 1")
+        assert "--keep" not in caplog.text  # they delete nothing that a consumer needs
         tasks.cancel_scope.cancel()
-    assert caplog.text.count("the spool in") == 2
 
 
 async def test_a_spool_that_gets_room_at_the_next_look(
