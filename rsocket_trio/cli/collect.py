@@ -12,7 +12,7 @@ import trio
 from rsocket_trio import ReloadableContext
 from rsocket_trio.collector import Collector, Subscription, collect
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
-from rsocket_trio.spool import BatchTooLarge, SpoolError
+from rsocket_trio.spool import BatchTooLarge, SpoolError, SpoolFailed
 from rsocket_trio.uri import parse_uri
 
 from .certificates import asks_certificates, server_context, trusting
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         args,
         normally=logging.INFO,
         as_json=args.json,
-        expected=(BatchTooLarge,),
+        expected=(BatchTooLarge, SpoolFailed),
         over_progress=True,
     )
     return trio.run(_Run(args).run)

@@ -43,8 +43,8 @@ def log_to_stderr(
         args: ``verbose`` logs everything, ``quiet`` only errors.
         normally: The level without these options.
         as_json: Print each message as a JSON object on one line.
-        expected: Exceptions that are the fault of a peer: they are logged without a traceback,
-            unless there is ``verbose``.
+        expected: Exceptions that are the fault of a peer or of the disk: they are logged without a
+            traceback, unless there is ``verbose``.
         over_progress: On a terminal, a message takes the place of the line that shows progress.
     """
     level = logging.DEBUG if args.verbose else logging.ERROR if args.quiet else normally

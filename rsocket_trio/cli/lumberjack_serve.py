@@ -21,7 +21,7 @@ from rsocket_trio.lumberjack import (
     serve,
 )
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
-from rsocket_trio.spool import BatchTooLarge, SpoolConfig, SpoolError, open_spool
+from rsocket_trio.spool import BatchTooLarge, SpoolConfig, SpoolError, SpoolFailed, open_spool
 
 from .certificates import asks_certificates, server_context
 from .event_printer import EventPrinter
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         args,
         normally=logging.INFO,
         as_json=args.json,
-        expected=(InvalidEvent, BatchTooLarge),
+        expected=(InvalidEvent, BatchTooLarge, SpoolFailed),
         over_progress=True,
     )
     _check_spool(args)

@@ -346,6 +346,21 @@ def test_a_full_spool(start: Callable[..., Collecting], cli: Cli) -> None:
     assert len(read(cli)) == 10
 
 
+def test_a_file_of_the_spool_that_is_deleted(
+    start: Callable[..., Collecting], tmp_path: Path
+) -> None:
+    """The collector ends, and says which file it was: it is no fault of the program."""
+    collecting = start()
+    (tmp_path / "events" / "spool.sqlite3-wal").unlink()
+    with collecting.sender() as sender:
+        sender.send(b'{"n": 1}')
+        assert sender.acks(1) == []
+    errors = collecting.process.communicate(timeout=PATIENCE)[1].decode()
+    assert collecting.process.returncode == 4
+    assert "spool.sqlite3-wal was moved, replaced or deleted" in errors
+    assert "Traceback" not in errors
+
+
 def test_a_second_signal(start: Callable[..., Collecting]) -> None:
     """It ends a collector that cannot store what it has taken."""
     collecting = start("--max-size", "100K", "--grace", "100")
