@@ -438,30 +438,33 @@ class Shipment:
                 self._wanted.remove(key)
                 before = [one.end() for one in older]
                 nursery.start_soon(self._follow_one, file, before, following)
-        left = self._wanted.files()
-        new = [each for each in left if not each.is_entered]
+        await self._enter_wanted()
+        no_room = [each.found for each in self._wanted.files() if each.found.key not in problems]
+        gone = await trio.to_thread.run_sync(self._gone, no_room) if no_room else set()
+        for found in no_room:
+            if found.key in gone:
+                self._wanted.remove_gone(found.key)
+            else:
+                reason = f"{len(self._files)} files are open; raise ulimit -n"
+                problems[found.key] = Problem(found.path, reason)
+        return problems
+
+    async def _enter_wanted(self) -> None:
+        """Have the files that could not be opened in the registry, each once."""
+        new = [each for each in self._wanted.files() if not each.is_entered]
         if new:
             positions, _ = await trio.to_thread.run_sync(self._unknown, new)
             for position in positions:
                 self._recorder.put(position)
             for each in new:
                 each.is_entered = True
-        no_room = [each for each in left if each.found.key not in problems]
-        there = await trio.to_thread.run_sync(self._without_gone, no_room) if no_room else []
-        for each in there:
-            reason = f"{len(self._files)} files are open; raise ulimit -n"
-            problems[each.found.key] = Problem(each.found.path, reason)
-        for each in no_room:
-            if each.found.key not in problems:
-                self._wanted.remove_gone(each.found.key)
-        return problems
 
-    def _without_gone(self, wanted: list[WantedFile]) -> list[WantedFile]:
-        """Return the files that are still there. This blocks."""
+    def _gone(self, wanted: list[Found]) -> set[FileKey]:
+        """Return which files are not there any more. This blocks."""
         try:
-            return [each for each in wanted if self._listings.path_now(each.found) is not None]
+            return {each.key for each in wanted if self._listings.path_now(each) is None}
         except OSError:  # It cannot be found out.
-            return wanted
+            return set()
 
     async def _follow_one(
         self, file: FileTask, before: list[trio.Event], following: Following
