@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 _INSTRUCTIONS: Final = 10_000_000
-"""What SQLite may do in a block of `bounded`: a fraction of a second. A million consumers of a
-spool take less."""
+"""What SQLite may do in a block of `bounded`: a fraction of a second. Half a million consumers of
+a spool take less."""
 _LOOK: Final = 10_000
 """Instructions between two looks at their number."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,11 @@ class Scene:
                 spool.collector.thread.run(forget, spool.collector.spool, stream.offsets["i"])
                 stream.dropped = True
                 spool.losses += 1
+            case "twin":  # it takes the checkpoint of the other stream
+                stream.end()
+                stream.checkpoint = deepcopy(self.streams[1 - number].checkpoint)
+                stream.dropped = True
+                spool.losses += 1
             case "add":
                 stream.end()
                 stream.wide = True
@@ -305,6 +311,18 @@ def test_an_instance_that_was_forgotten():
     )  # fmt: skip
     [said] = scene.streams[0].said
     assert "were deleted before the query read them" in said
+
+
+def test_a_copy_of_a_checkpoint():
+    """It has the same name, so the stream that is ahead deletes, and the other one is told."""
+    scene = play(
+        [("ship", 0, 5), *[("trigger", 0)] * 3, ("twin", 1),
+         ("ship", 0, 5), *[("trigger", 0)] * 3, ("trigger", 1)],
+        {},
+    )  # fmt: skip
+    [said] = scene.streams[1].said
+    assert "its checkpoint is an older copy or has one that is used too" in said
+    assert scene.streams[0].said == []
 
 
 def test_a_copy_that_takes_the_place_while_a_batch_is_planned():

@@ -371,7 +371,8 @@ class Fleet:
                 " were deleted before the query read them: the consumer"
                 f" {self._settings.consumer!r} or this instance of it was forgotten, the query was"
                 " away for longer than its lease (option leaseMs) while others of its consumer"
-                " read on, or it is new and the others are ahead of it"
+                " read on, its checkpoint is an older copy or has one that is used too, or it is"
+                " new and the others are ahead of it"
             )
             return Need(info.oldest, info.epoch)
         epoch_end = offset if was.epoch is None else info.epoch_end
