@@ -103,7 +103,8 @@ class JsonCodec:
 
     def _decoder(self, annotation: Any) -> Callable[[bytes], object]:
         read, parse = self._readers.reader(annotation), _from_json
-        if self._readers.reads(Decimal, annotation):
+        exact = self._readers.reads(Decimal, annotation)
+        if exact:
             read, parse = self._exact_readers.reader(annotation), _from_json_exactly
         fast = None
         if same_to_msgspec(annotation, self._conventions, decimals=True):
@@ -114,7 +115,7 @@ class JsonCodec:
                 data.decode()  # msgspec does not look at the text of keys that it skips
             _check_depth(data)
             try:
-                if fast is not None:
+                if fast is not None and not (exact and _has_long_number(data)):
                     try:
                         return fast(data)
                     except msgspec.ValidationError as error:
@@ -157,6 +158,18 @@ def _check_depth(data: bytes) -> None:
     steps = memoryview(brackets.translate(_STEPS)).cast("b")
     if max(accumulate(steps), default=0) > _MAX_DEPTH - _ROUNDS:
         raise Mismatch(f"more than {_MAX_DEPTH} levels of lists and objects")
+
+
+_LONG: Final = 4300
+"""Digits of which msgspec makes a Decimal and no int: such data are left to the readers."""
+_HALF: Final = re.compile(rb"[0-9]{%d}" % (_LONG // 2))
+
+
+def _has_long_number(data: bytes) -> bool:
+    """Whether a number may be a long one: of so many digits, two of these places are in it."""
+    if len(data) < _LONG:
+        return False
+    return any(_HALF.match(data, place) for place in range(0, len(data), _LONG // 2))
 
 
 _WRONG_TYPE: Final = re.compile(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$([^`]*)`)?")

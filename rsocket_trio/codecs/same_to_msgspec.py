@@ -4,7 +4,6 @@ msgspec reads several times as fast. But it calls no ``__init__``, sets what no 
 runs no converters, and is open to keys with equal hashes. So it gets only annotations for which it
 accepts no value that the readers refuse, and makes of each value what they make of it. No code of
 the application runs in it, default factories excepted, as the readers read again what it refuses.
-(One difference stays: it makes a Decimal of a number of JSON with more than 4300 digits, too.)
 
 Every rule here says yes to one thing that is known. What is not known is read by the readers alone.
 """

@@ -5,6 +5,7 @@ import os
 import random
 from contextlib import contextmanager
 from datetime import datetime
+from decimal import Decimal
 from unittest import mock
 
 import attrs
@@ -135,6 +136,7 @@ def both_ways(data, mime_type):
     check(annotation, mime_type, whole, *[damaged(whole, rng) for _ in range(4)], **options)
 
 
+FRESH = int.from_bytes(os.urandom(4), "big")
 QUIET = {"suppress_health_check": list(HealthCheck), "deadline": None, "database": None}
 
 
@@ -148,11 +150,12 @@ def test_generated_types_and_data(mime_type, data):
 
 
 @pytest.mark.parametrize("mime_type", MODULES)
-@seed(int.from_bytes(os.urandom(4), "big"))
+@seed(FRESH)
 @settings(max_examples=100, **QUIET)
 @given(st.data())
 def test_fresh_types_and_data(mime_type, data):
-    """And others in each run; the failure shows them."""
+    """And others in each run; the failure shows them, and the seed that gives them again."""
+    print("seed", FRESH)
     both_ways(data, mime_type)
 
 
@@ -161,6 +164,7 @@ def test_fresh_types_and_data(mime_type, data):
 def test_damaged_texts(mime_type, seed_):
     """Damage in all places of an order, with all its types."""
     seed_ = random.randrange(2**32) if seed_ is None else seed_
+    print("seed", seed_)
     rng = random.Random(seed_)
     wholes = list(filter(None, [written(text, mime_type) for text in TEXTS]))
     for annotation in SAME:
@@ -185,3 +189,14 @@ def test_validators_run_once():
     with pytest.raises(CodecError):
         Codecs().decode(data.replace(b"2024", b"x"), Holder, MIME.JSON)
     assert seen == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("digits", [4300, 4301])
+@pytest.mark.parametrize("text", ["{}", "[{}]", "-{}", "{}.5", "1.{}", '"{}"'])
+def test_long_numbers(text, digits):
+    """msgspec makes a Decimal of an int that Python refuses to read."""
+    data = text.format("9" * digits).encode()
+    check(Decimal, MIME.JSON, data)
+    check(list[Decimal], MIME.JSON, data)
+    for place in (1, 2149, 2150, 4299):
+        check(list[Decimal], MIME.JSON, b"[" + b" " * place + data + b"]")

@@ -33,6 +33,7 @@ def comes_back(data, mime_type):
     assert same(again, value), (annotation, value, written, again)
 
 
+FRESH = int.from_bytes(os.urandom(4), "big")
 QUIET = {"suppress_health_check": list(HealthCheck), "deadline": None}
 
 
@@ -46,9 +47,10 @@ def test_values_come_back(mime_type, data):
 
 
 @pytest.mark.parametrize("mime_type", CODECS)
-@seed(int.from_bytes(os.urandom(4), "big"))
+@seed(FRESH)
 @settings(max_examples=100, database=None, **QUIET)
 @given(st.data())
 def test_fresh_values_come_back(mime_type, data):
-    """And with others in each run; the failure shows the values."""
+    """And with others in each run; the failure shows the values, and their seed."""
+    print("seed", FRESH)
     comes_back(data, mime_type)

@@ -14,17 +14,34 @@ import ssl
 import sys
 import tracemalloc
 from functools import partial
+from typing import Any
 
 import trio
 import trustme
 
-from rsocket_trio import ConnectionConfig, Limits, Payload, Responder, Router, serve
+from rsocket_trio import ConnectionConfig, Limits, Payload, Rejected, Responder, Router, serve
+from rsocket_trio.responder import Setup
+
+
+async def authenticate(given, facts):
+    """Anybody may connect; requests need credentials."""
+    if given is None and not isinstance(facts, Setup):
+        raise Rejected("authentication is needed")
+    return "somebody"
+
 
 router = Router()
+guarded = Router(authenticate=authenticate)
 
 
 @router.request_response("values")
+@guarded.request_response("values")
 async def values(data: list[dict[str, int]]) -> int:
+    return len(data)
+
+
+@router.request_response("anything")
+async def anything(data: Any) -> int:
     return len(data)
 
 
@@ -39,6 +56,8 @@ class CostTarget(Responder):
             await trio.sleep_forever()
         if setup.data == b"router":
             return await router.accept(setup, requester)
+        if setup.data == b"guarded":
+            return await guarded.accept(setup, requester)
         return self
 
     async def request_response(self, payload):

@@ -23,6 +23,7 @@ from wsproto.events import BytesMessage, Ping
 from rsocket_trio import connect
 from rsocket_trio.frames import (
     CancelFrame,
+    ErrorFrame,
     KeepaliveFrame,
     LeaseFrame,
     MetadataPushFrame,
@@ -352,17 +353,52 @@ async def pings(target):
         yield READ
 
 
+async def read_by_a_codec(raw, route, data, count, mime_type=MIME.CBOR):
+    metadata = Metadata(route=route, data_mime_type=mime_type, accept=[MIME.TEXT]).encode()
+    await raw.send(RequestResponseFrame(1, metadata=metadata, data=data))
+    answer = decode(await raw.frame())
+    assert (type(answer), answer.data) == (PayloadFrame, b"%d" % count), answer
+
+
 @asynccontextmanager
-async def decoded(target):
-    # A CBOR array of empty maps: a byte for each.
-    count = 50_000
+async def small_cbor(target):
+    # An array of empty maps: a byte for each.
+    count = 64 * KIB - 5
+    data = b"\x9a" + count.to_bytes(4, "big") + b"\xa0" * count
+    async with target.raw(b"router") as raw:
+        await read_by_a_codec(raw, "values", data, count)
+        yield len(data)
+
+
+@asynccontextmanager
+async def large_cbor(target):
+    count = 300_000  # simple values: the smallest items that are objects
+    data = b"\x9a" + count.to_bytes(4, "big") + b"\xe0" * count
+    async with target.raw(b"router") as raw:
+        await read_by_a_codec(raw, "anything", data, count)
+        yield len(data)
+
+
+@asynccontextmanager
+async def large_json(target):
+    count = 100_000
+    data = b"[" + b",".join([b"{}"] * count) + b"]"
+    async with target.raw(b"router") as raw:
+        await read_by_a_codec(raw, "anything", data, count, MIME.JSON)
+        yield len(data)
+
+
+@asynccontextmanager
+async def unauthenticated_data(target):
+    count = 64 * KIB - 5
     data = b"\x9a" + count.to_bytes(4, "big") + b"\xa0" * count
     metadata = Metadata(route="values").encode()
-    async with target.raw(b"router") as raw:
-        await raw.send(RequestResponseFrame(1, metadata=metadata, data=data))
-        answer = decode(await raw.frame())
-        assert (type(answer), answer.data) == (PayloadFrame, b"\x19\xc3\x50"), answer
-        yield count
+    async with target.raw(b"guarded") as raw:
+        for number in range(1, 21, 2):
+            await raw.send(RequestResponseFrame(number, metadata=metadata, data=data))
+            answer = decode(await raw.frame())
+            assert type(answer) is ErrorFrame, answer
+        yield 2 * len(data)
 
 
 ATTACKS = {
@@ -385,7 +421,10 @@ ATTACKS = {
     "RSocket: refusals that are not read": refusals,
     "RSocket: CANCEL, REQUEST_N, LEASE, frames of unknown streams": other_frames,
     "RSocket: pings, empty parts of WebSocket": pings,
-    "RSocket: data that a codec makes objects of": decoded,
+    "RSocket: CBOR of 64 KiB at most, for a handler": small_cbor,
+    "RSocket: larger CBOR, for a handler": large_cbor,
+    "RSocket: JSON, for a handler": large_json,
+    "RSocket: the same before the request is authenticated": unauthenticated_data,
 }
 
 
