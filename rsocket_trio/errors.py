@@ -382,7 +382,7 @@ class Invalid(StreamError):
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """Where and why data were refused: up to 16 places, each with the reason.
+        """The places where data were refused, up to 16, each with the reason.
 
         For example ``("order.lines[2].quantity", "expected int, got str")``. Empty if it is not
         about data, or if the `rsocket_trio.Router` of the peer does not tell (``explain=``).

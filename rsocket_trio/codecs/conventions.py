@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
 from enum import Enum, Flag
-from operator import attrgetter
 from typing import Any, Literal
 
 import attrs
@@ -62,13 +60,11 @@ class Conventions:
         """Whether the members of an enum are written by their names."""
         return self.enums == "name" and not issubclass(cls, Flag)
 
-    def plain_of(self, cls: type[Enum]) -> Callable[[Enum], Any]:
-        """Return a function that tells what a member of an enum is written as."""
-        return attrgetter("name" if self.are_named(cls) else "value")
-
     def plain(self, value: Any) -> Any:
         """Return what a member of an enum is written as, and another value as it is."""
-        return self.plain_of(type(value))(value) if isinstance(value, Enum) else value
+        if not isinstance(value, Enum):
+            return value
+        return value.name if self.are_named(type(value)) else value.value
 
 
 def _camel(name: str) -> str:

@@ -152,16 +152,19 @@ class Codecs:
             self._codecs[mime_type.partition(";")[0].strip().lower()] = codec
 
     @classmethod
-    def for_spring(cls, codecs: Mapping[str, Codec] | None = None) -> Codecs:
+    def for_spring(
+        cls, codecs: Mapping[str, Codec] | None = None, *, types: Types | None = None
+    ) -> Codecs:
         """Return codecs with the conventions of Spring and Jackson.
 
         Text is raw, names are in camel case, and enums are written by name:
-        ``Codecs(codecs, raw_text=True, rename="camel", enums="name")``.
+        ``Codecs(codecs, raw_text=True, rename="camel", enums="name", types=types)``.
 
         Args:
             codecs: See `Codecs`.
+            types: See `Codecs`.
         """
-        return cls(codecs, raw_text=True, rename="camel", enums="name")
+        return cls(codecs, raw_text=True, rename="camel", enums="name", types=types)
 
     @property
     def mime_types(self) -> Iterable[str]:
@@ -199,15 +202,17 @@ class Codecs:
             codec = self._codec(annotation, mime_type)
         except CodecError as error:
             return _failing(error)
-        raw_text = self._raw_text and annotation in ANY
+        write = codec.encode
+        if self._raw_text and annotation in ANY:
+
+            def write(value: Any, annotation: Any) -> bytes:
+                return value.encode() if type(value) is str else codec.encode(value, annotation)
 
         def encode(value: Any) -> bytes:
             if isinstance(value, UNAWAITED):
                 raise CodecError(f"there is no value to write, but {unawaited(value)}")
             try:
-                if raw_text and type(value) is str:
-                    return value.encode()
-                return codec.encode(value, annotation)
+                return write(value, annotation)
             except Exception as error:  # a codec raises what the attributes of the value raise
                 where = f": {error}" if isinstance(error, Mismatch) else ""
                 kind = type(value).__name__

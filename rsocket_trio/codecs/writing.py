@@ -210,10 +210,12 @@ class _Compiler(Compiler[Form]):
         if write is not None:
             return self._model(write)
         if issubclass(cls, Enum):
-            anything, plain_of = self._all.anything, self._all.conventions.plain_of(cls)
-            for kind in {type(plain_of(member)) for member in cls}:
+            if self._all.conventions.are_named(cls):
+                return Form(instances((cls,), name, lambda member: member.name))
+            anything = self._all.anything
+            for kind in {type(member.value) for member in cls}:
                 self._part(".value", (kind,))
-            return Form(instances((cls,), name, lambda member: anything(plain_of(member))))
+            return Form(instances((cls,), name, lambda member: anything(member.value)))
         if has_fields(cls):
             return Form(self._object(self._all.conventions.fields(plain), cls, name))
         if is_typed_dict(cls):
