@@ -95,7 +95,8 @@ async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(full_window(1))
     share = ShareOfIncoming(shared(nothing).intake, list)
-    return TimedReader(here, DEFAULT, share, ShareOfTurns(Turns()), lambda: False).read
+    turns = ShareOfTurns(Turns())
+    return TimedReader(here, DEFAULT, share, turns, owes=lambda: False, pauses=lambda: None).read
 
 
 @row("sockets.farewell.half_close")

@@ -89,7 +89,8 @@ async def test_a_wait_for_memory_does_not_count(autojump_clock):
     config = LumberjackConfig(batch_timeout=60, progress_timeout=1000)
     ours, theirs = trio.testing.memory_stream_pair()
     share = SlowShare()
-    reader = TimedReader(ours, config, share, ShareOfTurns(Turns()), lambda: False)
+    turns = ShareOfTurns(Turns())
+    reader = TimedReader(ours, config, share, turns, owes=lambda: False, pauses=lambda: None)
     began = trio.current_time()
     await theirs.send_all(window(1))
     assert await reader.read() == []

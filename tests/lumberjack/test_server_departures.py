@@ -16,6 +16,8 @@ from rsocket_trio import os_support
 from rsocket_trio.lumberjack import LumberjackConfig, serve
 from rsocket_trio.testing.leaks import assert_no_leaks
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to
+from tests.lumberjack.vectors import compressed, event, window
+from tests.waiting import until
 
 CONFIG = LumberjackConfig(keepalive_interval=0.05, max_waiting_batches=1)
 MUCH = 100_000
@@ -122,6 +124,42 @@ async def test_a_sender_leaves_during_a_graceful_stop():
             server.stop(grace=60)
         with trio.fail_after(30):
             await server.aclose(grace=60)
+
+
+async def test_a_sender_leaves_while_it_waits_for_memory():
+    """It owes the rest of a batch and no ACK is owed to it, so nothing else looks after it.
+
+    The memory that it holds is given back although its turn has not come.
+    """
+    config = LumberjackConfig(keepalive_interval=0.05, max_batches=1, max_incoming_size=300_000)
+    stuck = Stuck()
+    part = window(2) + event(1, b" " * 70_000)
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(partial(serve, stuck, ADDRESS, config=config))
+        async with (
+            sender_to(server) as handled,
+            sender_to(server) as without_room,
+            sender_to(server) as with_turn,
+        ):
+            await handled.send(full_window(1))
+            await stuck.begun.wait()
+            await without_room.send(window(1) + compressed(event(1, b" " * 400_000)))
+            await until(lambda: server.statistics().waiting == 1)
+            before = incoming(server)
+            await with_turn.send(part)
+            await until(lambda: incoming(server) > before + 70_000)
+            async with sender_to(server) as waiting:
+                await waiting.send(part)
+                await until(lambda: server.statistics().waiting == 2)
+                full = incoming(server)
+            await until(lambda: server.statistics().connections == 3)
+            assert server.statistics().waiting == 1
+            assert incoming(server) < full - 30_000
+        nursery.cancel_scope.cancel()
+
+
+def incoming(server):
+    return server.statistics().incoming_size
 
 
 async def test_a_system_that_does_not_tell(monkeypatch):

@@ -64,7 +64,7 @@ class AckWriter:
         stream: The stream of the connection.
         keepalive_interval: See `LumberjackConfig`.
         send_timeout: See `LumberjackConfig`.
-        awaited: Returns whether the sender waits for an ACK.
+        awaited: Returns whether the sender waits for us: for an ACK, or until we read on.
         wants_keepalive: Returns whether it may get keep-alives meanwhile.
         departed: Returns whether the sender is gone.
         lost: Called with a text when the stream is broken, or the sender does not read.

@@ -34,9 +34,11 @@ class TimedReader:
         share: Gets the memory of what has arrived, up to `delivered`.
         turns: Says when it may be decoded.
         owes: Returns whether the sender waits for an ACK.
+        pauses: Called before a wait for a turn or for memory.
 
     Attributes:
         reading: Whether it waits for bytes: the end of the connection ends this wait.
+        pausing: Whether it waits for its turn or for memory: nothing ends this wait.
     """
 
     def __init__(
@@ -46,14 +48,16 @@ class TimedReader:
         share: ShareOfIncoming,
         turns: ShareOfTurns,
         owes: Callable[[], bool],
+        pauses: Callable[[], None],
     ) -> None:
         self._stream: Final = stream
         self._config: Final = config
         self._share: Final = share
         self._turns: Final = turns
-        self.reading = False
+        self.reading = self.pausing = False
         self._returned = 0  # The memory of the batches that are not delivered yet.
         self._owes: Final = owes
+        self._pauses: Final = pauses
         self._reader: Final = BatchReader(config.limits)
         self._heard = self._began = trio.current_time()
 
@@ -118,8 +122,13 @@ class TimedReader:
 
     async def _feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
         began = trio.current_time()
-        await self._turns.wait()
-        step = STEP if await self._share.enter() else _SMALL_STEP
+        self.pausing = True
+        self._pauses()
+        try:
+            await self._turns.wait()
+            step = STEP if await self._share.enter() else _SMALL_STEP
+        finally:
+            self.pausing = False
         self._began += trio.current_time() - began
         between = self._reader.state is ReaderState.BETWEEN
         batches: list[IncomingBatch] = []

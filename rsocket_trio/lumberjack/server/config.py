@@ -45,7 +45,8 @@ class LumberjackConfig:
         keepalive_interval: While a batch is handled or waits, the server sends an ACK 0 this often
             to senders of version 2: their read timeouts begin again with each. Senders of version 1
             get none, because they take any ACK for the last one. 5 s, as Logstash. As often, the
-            server looks whether a sender from which it does not read has left.
+            server looks whether a sender from which it does not read has left, also one that waits
+            for memory.
         send_timeout: A sender that reads none of its ACKs for this time is disconnected. 30 s.
         close_timeout: After a half close, the server waits this long for the sender to close too.
             A close while bytes of the sender wait would destroy ACKs on the way. 2 s.

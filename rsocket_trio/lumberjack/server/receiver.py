@@ -97,7 +97,12 @@ class Receiver:
         self._incoming: Final = ShareOfIncoming(shared.intake, self._evict)
         self._turns: Final = ShareOfTurns(shared.turns)
         self._reader: Final = TimedReader(
-            stream.stream, config, self._incoming, self._turns, lambda: any(self._owed)
+            stream.stream,
+            config,
+            self._incoming,
+            self._turns,
+            owes=lambda: any(self._owed),
+            pauses=lambda: self._acks.arm(),
         )
         self._waiting: Final = WaitingBatches(config.max_waiting_batches)
         self._share: Final = ShareOfRoom(shared.room)
@@ -105,7 +110,7 @@ class Receiver:
             stream.stream,
             keepalive_interval=config.keepalive_interval,
             send_timeout=config.send_timeout,
-            awaited=lambda: any(self._owed),
+            awaited=lambda: self._reader.pausing or any(self._owed),
             wants_keepalive=self._wants_keepalive,
             departed=self._departed,
             lost=self._lose,
