@@ -10,13 +10,12 @@ import glob
 import os
 import stat
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from typing import Final
 
 import attrs
 
 from .identity import FileKey, head_of
-from .patterns import GONE, expand
+from .patterns import GONE, expand, matches
 from .registry import Position
 
 __all__ = ["Found", "Listings", "Look", "Problem", "Source", "find_moved", "scan"]
@@ -56,7 +55,7 @@ class Source:
         """Return whether a file at a path would be found by this source."""
         if not self.is_pattern:
             return path == self.text
-        return _matches(path.split(os.sep), self.text.split(os.sep))
+        return matches(path.split(os.sep), self.text.split(os.sep))
 
 
 @attrs.frozen(kw_only=True)
@@ -91,15 +90,6 @@ class Problem:
         return cls(path, error.strerror or str(error))
 
 
-def _matches(parts: list[str], patterns: list[str]) -> bool:
-    """Return whether the parts of a path match those of a pattern; ``**`` is any number of them."""
-    if not patterns:
-        return not parts
-    if patterns[0] == "**":
-        return any(_matches(parts[skipped:], patterns[1:]) for skipped in range(len(parts) + 1))
-    return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
-
-
 @attrs.define
 class Look:
     """What one look at the sources has found.
@@ -132,19 +122,19 @@ def scan(sources: Iterable[Source]) -> Look:
     links: list[tuple[str, FileKey]] = []
     for source in sources:
         if source.is_pattern:
-            matches = expand(source.text, follow_links=source.follow_links)
+            expanded = expand(source.text, follow_links=source.follow_links)
             here = [
                 _found(path, source, facts)
-                for path, facts in matches.files
+                for path, facts in expanded.files
                 if not path.endswith(_COMPRESSED)
             ]
             here.sort(key=lambda file: (file.modified, file.path))
             if not here:
                 look.problems.append(Problem(source.text, "no file matches this pattern"))
-            for path, error in matches.failures:
+            for path, error in expanded.failures:
                 look.problems.append(Problem.of(path, error))
                 look.hidden.append(path)
-            links += [each for each in matches.links if not each[0].endswith(_COMPRESSED)]
+            links += [each for each in expanded.links if not each[0].endswith(_COMPRESSED)]
         else:
             here = []
             try:

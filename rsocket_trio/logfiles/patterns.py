@@ -22,7 +22,7 @@ import attrs
 
 from .identity import FileKey
 
-__all__ = ["GONE", "Matches", "expand"]
+__all__ = ["GONE", "Matches", "expand", "matches"]
 
 GONE: Final = (FileNotFoundError, NotADirectoryError)
 """What is there may disappear at any moment."""
@@ -134,6 +134,18 @@ class _Search:
                 self.descend(directory, name, path, parts)
             else:
                 self.matches.files.append((path, facts))
+
+
+def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Return whether the parts of a path match those of a pattern, by the same rules."""
+    if not pattern:
+        return not parts
+    part, *rest = pattern
+    if part == "**":
+        if matches(parts, rest or ["*"]):
+            return True
+        part, rest = "*", list(pattern)
+    return bool(parts) and _matches(parts[0], part) and matches(parts[1:], rest)
 
 
 def _matches(name: str, part: str) -> bool:

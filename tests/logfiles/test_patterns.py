@@ -40,6 +40,9 @@ def test_without_links_it_is_as_in_the_standard_library(tree, parts):
         matches = expand(pattern, follow_links=follow_links)
         assert {path for path, _ in matches.files} == expected
         assert matches.links == matches.failures == []
+    paths = [path for path in tree.rglob("*") if path.is_file()]
+    source = Source(pattern, is_pattern=True, follow_links=False)
+    assert {str(path) for path in paths if source.names(str(path))} == expected
 
 
 @pytest.fixture
