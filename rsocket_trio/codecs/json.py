@@ -174,12 +174,14 @@ def _has_long_number(data: bytes) -> bool:
 
 _WRONG_TYPE: Final = re.compile(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$([^`]*)`)?")
 _MISSING: Final = re.compile(r"Object missing required field `([^`]*)`(?: - at `\$([^`]*)`)?")
+# The value, which is a peer's, may look like a place, but it is not the end of the text.
+_NO_MEMBER: Final = re.compile(r"Invalid enum value .* - at `\$([^`]*)`", re.DOTALL)
 _STEP: Final = re.compile(r"\.[^.\[]+|\[[^\]]*\]")
 _NAMES: Final = {"object": "dict", "array": "list", "null": "None"}
 
 
 def _refuse_type(error: msgspec.ValidationError) -> None:
-    """Refuse a value of a wrong type, or none, with the place that msgspec gives.
+    """Refuse a value of a wrong type or enum, or none, with the place that msgspec gives.
 
     The readers would refuse it too, but they would build the whole of the data first. Places have
     names of fields only, and ``[...]`` for keys.
@@ -187,18 +189,20 @@ def _refuse_type(error: msgspec.ValidationError) -> None:
     Raises:
         Mismatch: The error is of this kind.
     """
-    found = _WRONG_TYPE.fullmatch(str(error))
-    if found is not None:
+    text = str(error)
+    if found := _NO_MEMBER.fullmatch(text):
+        place = found[1]
+        mismatch = Mismatch("expected a value of the enum or literal, got another")
+    elif found := _WRONG_TYPE.fullmatch(text):
         expected, got, place = found.groups("")
         names = " | ".join([_NAMES.get(name, name) for name in expected.split(" | ")])
         mismatch = Mismatch(f"expected {names}, got {_NAMES.get(got, got)}")
-    else:
-        found = _MISSING.fullmatch(str(error))
-        if found is None:
-            return
+    elif found := _MISSING.fullmatch(text):
         name, place = found.groups("")
         mismatch = Mismatch("expected a value, got nothing")
         mismatch.within(f".{name}")
+    else:
+        return
     for step in reversed(_STEP.findall(place)):
         mismatch.within(step)
     raise mismatch from None

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -211,6 +211,11 @@ REFUSED = [
     (LARGE.replace(b'"name":%s', b""), Orders, "v.orders[5].name: expected a value, got nothing"),
     (b"[" + b"{}," * 10**6 + b"{}]", str, "v: expected str, got list"),
     (b"[" + b"{}," * 10**6 + b"{}]", list[int], "v[0]: expected int, got dict"),
+    (
+        b"[" + b'"secret - at `$.secret`",' * 3 + b"1," * 10**6 + b"1]",
+        list[Literal["a", "b"]],
+        "v[0]: expected a value of the enum or literal, got another",
+    ),
     (b'{"secret":["' + b"x" * 10**6 + b'"]}', dict[str, int], "v[...]: expected int, got list"),
 ]
 
