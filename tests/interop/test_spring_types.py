@@ -9,7 +9,7 @@ import runpy
 import textwrap
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
@@ -321,3 +321,17 @@ async def test_spring_refuses_our_data(using_spring):
             with pytest.raises(rsocket_trio.ApplicationError, match="UUID"):
                 await caller.request_response("UUID", {"no": "uuid"}, returns=UUID)
             assert await caller.request_response("String", "alive", returns=str) == "alive"
+
+
+async def test_what_changes_on_the_way(using_spring, mime_type):
+    """As the page says: Jackson makes UTC of an offset, and an empty text is no data."""
+    async with using_spring() as spring:
+        server = await spring.serve()
+        async with rsocket_trio.connect(server.uri, data_mime_type=mime_type) as requester:
+            caller = Caller(requester, codecs=SPRING)
+            east = datetime(2024, 5, 6, 9, 8, 9, tzinfo=timezone(timedelta(hours=2)))
+            answer = await caller.request_response("OffsetDateTime", east, returns=datetime)
+            await spring.seen("2024-05-06T07:08:09Z")
+            assert (answer, answer.utcoffset()) == (east, timedelta(0))
+            with pytest.raises(rsocket_trio.ApplicationError, match="Payload content is missing"):
+                await caller.request_response("String", "", returns=str)
