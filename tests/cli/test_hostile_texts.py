@@ -54,8 +54,14 @@ class Hostile(Responder):
         raise ApplicationError(EVIL)
 
     async def request_stream(self, payload: Payload) -> AsyncIterator[Payload]:
-        yield Payload(b"item")
+        yield Payload(EVIL.encode())
+        yield Payload(b"\x9b31m FORGED \xff")
         raise CustomError(EVIL, code=0x301)
+
+    def request_channel(
+        self, first: Payload, _: trio.abc.ReceiveChannel[Payload]
+    ) -> AsyncIterator[Payload]:
+        return self.request_stream(first)
 
 
 async def accept(setup: Setup, requester: Requester) -> Responder:
@@ -110,25 +116,6 @@ async def test_json(words: tuple[str, ...]) -> None:
 
 UNDER_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 PROTOS = Path(__file__).parent / "protos"
-
-
-class OnTerminal(Hostile):
-    """Gives items with texts for the terminal."""
-
-    async def request_stream(self, payload: Payload) -> AsyncIterator[Payload]:
-        yield Payload(EVIL.encode())
-        yield Payload(b"\x9b31m FORGED \xff")
-
-    def request_channel(
-        self, first: Payload, _: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterator[Payload]:
-        return self.request_stream(first)
-
-
-async def welcome(setup: Setup, requester: Requester) -> Responder:
-    if setup.metadata is not None:
-        raise RejectedSetup(EVIL)
-    return OnTerminal()
 
 
 class Scene:
@@ -191,7 +178,7 @@ class Scene:
             os.close(ours)
 
     async def rsocket(self) -> str:
-        server = await self.nursery.start(serve, welcome, "tcp://127.0.0.1:0")
+        server = await self.nursery.start(serve, accept, "tcp://127.0.0.1:0")
         return str(server.uris[0])
 
     async def ttrpc(self) -> str:
