@@ -213,8 +213,8 @@ def _check_parts(data: bytes, most: int) -> None:
 _NESTED: Final = (list, tuple, dict, set, frozenset)
 _HEADS: Final = bytes(range(0x80, 0xC0))
 """The heads of lists and maps; such bytes are in other items, too."""
-_LONG: Final = re.compile(rb"[\xc2\xc3][\x59-\x5b]")
-"""How integers of more than 255 bytes begin."""
+_LONG: Final = (b"\xc2\x59", b"\xc3\x59", b"\xc2\x5a", b"\xc3\x5a")
+"""How integers of more than 255 bytes are written; such bytes are in other items, too."""
 
 
 def _check_levels(value: Any, data: bytes) -> None:
@@ -245,7 +245,7 @@ def _check_levels(value: Any, data: bytes) -> None:
 
 def _check_integers(data: bytes) -> None:
     """Refuse to write integers that are not read."""
-    if _LONG.search(data) is not None:
+    if any(head in data for head in _LONG):
         try:
             _item(data, any_keys=True)
         except cbor2.CBORDecodeError:

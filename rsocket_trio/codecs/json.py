@@ -96,7 +96,8 @@ class JsonCodec:
 
         def encode(value: Any) -> bytes:
             data = _to_json(write(value))
-            _check_depth(data)
+            if len(data) > _MAX_DEPTH:
+                _check_depth(data)
             return data
 
         return encode
