@@ -397,6 +397,25 @@ async def test_incomplete_batches_that_let_others_wait(autojump_clock, caplog):
     assert (of_all.intake.size, of_all.intake.waiting) == (0, 0)
 
 
+@pytest.mark.parametrize(("waiting", "ended"), [(1, 1), (12, 2), (40, 2)])
+async def test_for_many_more_is_made_free(waiting, ended, autojump_clock):
+    """One at a time, each one of a long queue would cost those behind it two seconds."""
+    intake = IncomingMemory(64 * MIB, 30)
+    evicted = []
+    holders = [ShareOfIncoming(intake, partial(evicted.append, n)) for n in range(8)]
+    for share in holders:
+        share.hold(8 * MIB, 8 * MIB)
+    async with trio.open_nursery() as nursery:
+        connections = Connections(nursery, intake)
+        await connections.enter(holders[0])
+        holders[0].hold(9 * MIB, 9 * MIB)  # It has the turn, and is silent.
+        for share in shares_of(intake, waiting, 65 * KIB):
+            await connections.enter(share)
+        await trio.sleep(10)
+        assert len(evicted) == ended
+        nursery.cancel_scope.cancel()
+
+
 async def test_complete_batches_evict_no_sender(autojump_clock, caplog):
     """They give back their memory when they find room, so the others wait for that."""
     config = LumberjackConfig(

@@ -38,8 +38,12 @@ _PATIENCE: Final = 1.0
 """Seconds that a connection waits before another one is evicted."""
 
 _PART: Final = 64
-"""This part of the memory is made free by an eviction, in MiB 4 of 256. Of many senders that began
-small batches several are evicted, as a single one would not make room for a batch."""
+"""This part of the memory is made free by an eviction for each one that waits, in MiB 4 of 256. Of
+many senders that began small batches several are evicted, as a single one would not make room for a
+batch. And who waits behind many others would wait two seconds for each of them."""
+
+_MOST_PARTS: Final = 16
+"""An eviction makes no more of them free: a quarter of the memory."""
 
 _LONG_TURN: Final = 2.0
 """Seconds of one turn after which others need not wait any longer. Otherwise senders that send a
@@ -170,8 +174,9 @@ class IncomingMemory:
         # others, which finish none, would be evicted again and again.
         now = trio.current_time()
         found.sort(key=lambda each: (each.incomplete * (now - each.began), each.incomplete))
+        wanted = min(len(self._line), _MOST_PARTS) * self._max_size // _PART
         freed = 0
-        while found and freed < self._max_size // _PART:
+        while found and freed < wanted:
             share = found.pop()
             freed += share.incomplete
             self._evicted.add(share)
