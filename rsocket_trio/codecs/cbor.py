@@ -213,8 +213,9 @@ def _check_parts(data: bytes, most: int) -> None:
 _NESTED: Final = (list, tuple, dict, set, frozenset)
 _HEADS: Final = bytes(range(0x80, 0xC0))
 """The heads of lists and maps; such bytes are in other items, too."""
-_LONG: Final = (b"\xc2\x59", b"\xc3\x59", b"\xc2\x5a", b"\xc3\x5a")
-"""How integers of more than 255 bytes are written; such bytes are in other items, too."""
+_LONG: Final = (re.compile(rb"\xc2[\x59\x5a]"), re.compile(rb"\xc3[\x59\x5a]"))
+"""How integers of more than 255 bytes are written; such bytes are in other items, too. Two patterns
+that begin with one byte are found faster than one that begins with either."""
 
 
 def _check_levels(value: Any, data: bytes) -> None:
@@ -245,7 +246,7 @@ def _check_levels(value: Any, data: bytes) -> None:
 
 def _check_integers(data: bytes) -> None:
     """Refuse to write integers that are not read."""
-    if any(head in data for head in _LONG):
+    if any(head.search(data) for head in _LONG):
         try:
             _item(data, any_keys=True)
         except cbor2.CBORDecodeError:
