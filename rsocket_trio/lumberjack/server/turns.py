@@ -32,12 +32,16 @@ _SMALL_ONES: Final = 64
 
 
 class Turns:
-    """Shares the turns of the loop among the connections of a server."""
+    """Shares the turns of the loop among the connections of a server.
+
+    Attributes:
+        closed: Whether the work of this turn is done, so that one has to `wait`.
+    """
 
     def __init__(self) -> None:
         self._left = _QUANTUM  # What may be done in this turn; below 0, that of later ones is used.
         self._queue: Final[FairQueue[trio.Event]] = FairQueue()
-        self._closed = False  # Until the next turn.
+        self.closed = False
 
     @property
     def waiting(self) -> int:
@@ -45,9 +49,7 @@ class Turns:
         return len(self._queue)
 
     async def wait(self, account: Account, cost: int) -> None:
-        """Wait for a turn; see `ShareOfTurns`."""
-        if not self._closed:
-            return
+        """Wait for a turn, if this one is `closed`; see `ShareOfTurns`."""
         place = self._queue.put(account, cost, trio.Event())
         try:
             await place.item.wait()
@@ -59,8 +61,8 @@ class Turns:
         """Take note of work that was done."""
         self._queue.charge(account, cost)
         self._left -= cost
-        if self._left <= 0 and not self._closed:
-            self._closed = True
+        if self._left <= 0 and not self.closed:
+            self.closed = True
             self._ask()
 
     def _ask(self) -> None:
@@ -80,8 +82,8 @@ class Turns:
                 break
             self._queue.remove(place)
             place.item.set()
-        self._closed = self._left <= 0 or len(self._queue) > 0
-        if self._closed:
+        self.closed = self._left <= 0 or len(self._queue) > 0
+        if self.closed:
             self._ask()
 
 
@@ -103,7 +105,8 @@ class ShareOfTurns:
         Checkpoint: if the work of this turn is done.
         If cancelled: nothing has changed.
         """
-        await self._turns.wait(self._account, self._usual)
+        if self._turns.closed:
+            await self._turns.wait(self._account, self._usual)
 
     def spent(self, cost: int) -> None:
         """Take note of what this work was. The next one is expected to cost as much."""
@@ -116,5 +119,6 @@ class ShareOfTurns:
         Checkpoint: if the work of this turn is done.
         If cancelled: nothing has changed.
         """
-        await self._turns.wait(self._account, cost)
+        if self._turns.closed:
+            await self._turns.wait(self._account, cost)
         self._turns.spent(self._account, cost)
