@@ -76,6 +76,7 @@ class SlowShare:
     began = 0.0
     deadline = inf
     seconds = 0.0
+    free = False
 
     async def enter(self):
         await trio.sleep(self.seconds)

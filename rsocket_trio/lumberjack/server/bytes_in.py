@@ -121,15 +121,8 @@ class TimedReader:
         self._hold()
 
     async def _feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
-        began = trio.current_time()
-        self.pausing = True
-        self._pauses()
-        try:
-            await self._turns.wait()
-            step = STEP if await self._share.enter() else _SMALL_STEP
-        finally:
-            self.pausing = False
-        self._began += trio.current_time() - began
+        free = self._share.free and not self._turns.closed
+        step = STEP if free else await self._admission()
         between = self._reader.state is ReaderState.BETWEEN
         batches: list[IncomingBatch] = []
         try:
@@ -142,6 +135,18 @@ class TimedReader:
                 self._began = self._share.began = self._heard
             self._hold()
         return batches
+
+    async def _admission(self) -> int:
+        """Wait for a turn of the loop and for memory; return how large the step may be."""
+        began = trio.current_time()
+        self.pausing = True
+        self._pauses()
+        try:
+            await self._turns.wait()
+            return STEP if await self._share.enter() else _SMALL_STEP
+        finally:
+            self.pausing = False
+            self._began += trio.current_time() - began
 
     def _hold(self) -> None:
         incomplete = self._reader.held

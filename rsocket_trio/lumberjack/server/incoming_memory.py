@@ -82,11 +82,14 @@ class IncomingMemory:
         """The number of connections that wait to decode what they have read."""
         return len(self._line)
 
+    @property
+    def free(self) -> bool:
+        """Whether nobody needs to wait."""
+        return self.size < self._max_size and self._called is None and not self._line
+
     async def enter(self, share: ShareOfIncoming) -> bool:
         """Wait until the share may take more; see `ShareOfIncoming.enter`."""
-        if share is self._turn:
-            return True
-        if self._called is None and not self._line and self.size < self._max_size:
+        if self.free or share is self._turn:
             return True
         if share.size < _LITTLE:
             return False
@@ -209,6 +212,11 @@ class ShareOfIncoming:
         self.allowance = 0
         self.deadline = inf
         self._intake: Final = intake
+
+    @property
+    def free(self) -> bool:
+        """Whether `enter` would not wait."""
+        return self._intake.free
 
     async def enter(self) -> bool:
         """Wait until this connection may decode what it has read. Then decode, and call `hold`.

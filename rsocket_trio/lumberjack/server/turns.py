@@ -99,6 +99,11 @@ class ShareOfTurns:
         self._account: Final = Account()
         self._usual = _SMALL
 
+    @property
+    def closed(self) -> bool:
+        """Whether the work of this turn is done, so that one would wait."""
+        return self._turns.closed
+
     async def wait(self) -> None:
         """Wait until this connection may do work of which the cost is not known. Then call `spent`.
 
