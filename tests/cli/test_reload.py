@@ -6,7 +6,7 @@ import signal
 import socket
 import ssl
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,14 @@ Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 CA = trustme.CA()
 APP = "rsocket_trio.testing.peer:app"
 TLS = ("--cert", "cert.pem", "--key", "key.pem")
+
+
+@pytest.fixture(autouse=True)
+def hears_sighup() -> Iterator[None]:
+    """These tests also run below nohup, from which programs inherit that SIGHUP is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def listens(process: subprocess.Popen[bytes], count: int = 1) -> list[int]:
