@@ -10,7 +10,6 @@ import trio
 
 from ..arguments import check_source
 from ..codecs import DEFAULT_CODECS, CodecError, Codecs
-from ..codecs.mismatch import Unconvertible
 from ..codecs.registry import allows_none, annotation_name
 from ..errors import MetadataError
 from ..field_checks import argument, instance_of
@@ -381,8 +380,6 @@ class Caller:
         except TypeError:  # something in it has no hash
             try:
                 self._codecs.check_decode(returns)
-            except Unconvertible:
-                raise
             except TypeError as error:
                 name = annotation_name(returns)
                 raise TypeError(f"returns={name} is not a type: {error}") from None

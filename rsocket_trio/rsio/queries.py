@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from ..codecs import JsonCodec
+from ..codecs.mismatch import Mismatch
 from ..routing.parameters import EMPTY, Source
 from ..routing.refusals import shown
 from .errors import PublisherError
@@ -123,7 +124,7 @@ def _value(text: str, annotation: Any) -> Any:
         return text
     try:
         return _JSON.decode(text.encode(), Any)
-    except (ValueError, RecursionError):
+    except Mismatch:
         return text
 
 

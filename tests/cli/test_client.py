@@ -280,7 +280,8 @@ def test_client_certificate(certificate: Path) -> None:
     options = OPTIONS | {"cert": cert, "insecure": True}
     context = client._ssl_context(Namespace(**options), parse_uri("tls://h:1"))
     assert context is not None
-    assert context.verify_mode == ssl.CERT_NONE
+    handshake = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="h")
+    assert handshake.context.verify_mode == ssl.CERT_NONE
 
 
 def test_without_tls_there_is_no_context() -> None:

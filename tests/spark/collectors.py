@@ -32,7 +32,11 @@ def json_lines(texts):
 
 def received(events, *, version=2, level=3):
     """A batch as a receiver stores what a sender has sent."""
-    [batch] = BatchReader().feed(encode_batch(events, version=version, compression_level=level))
+    reader = BatchReader()
+    batches = reader.feed(encode_batch(events, version=version, compression_level=level))
+    while reader.more:
+        batches += reader.feed(b"")
+    [batch] = batches
     return to_store(make(ReceivedBatch, batch, PEER, None))
 
 
