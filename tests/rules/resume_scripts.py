@@ -66,7 +66,7 @@ class Script:
 
 
 @asynccontextmanager
-async def scripted(resume=None, responder=None):
+async def scripted(resume=None, responder=None, config=CONFIG):
     """A client on a scripted server: (script, first peer, requester, nursery)."""
     script = Script()
     peers = []
@@ -81,7 +81,7 @@ async def scripted(resume=None, responder=None):
             async with connect(
                 script.dial,
                 responder=responder,
-                config=CONFIG,
+                config=config,
                 resume=ClientResume() if resume is None else resume,
             ) as requester:
                 try:

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ClientResume, Retry, connect
+from rsocket_trio import ClientResume, ConnectionConfig, Retry, connect
 from rsocket_trio.errors import (
     ClosedByPeer,
     ConnectionClosed,
@@ -295,7 +295,11 @@ async def test_leaving_ends_the_draining_session_too(autojump_clock):
 
 async def test_sessions_that_drain_are_limited(autojump_clock):
     """A server that announces the end of each session it accepts gets no ninth one beside them."""
-    async with scripted(ClientResume(fresh_session=True)) as (script, peer, requester, nursery):
+    patient = ConnectionConfig(
+        keepalive_interval=600, max_lifetime=6000
+    )  # No peer sends KEEPALIVE.
+    scene = scripted(ClientResume(fresh_session=True), config=patient)
+    async with scene as (script, peer, requester, nursery):
         for _ in range(7):
             Asking(nursery, requester)
             await peer.receive(RequestResponseFrame)
