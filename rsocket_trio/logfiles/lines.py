@@ -113,9 +113,7 @@ class LineSplitter:
     def _begin(self, piece: bytes) -> None:
         """Keep a part of a line whose end has not come."""
         self._at += len(piece)
-        room = self._max_line + 1 - len(self._begun)
-        if room > 0:
-            self._begun += piece[:room]
+        self._begun += piece[: self._max_line + 1 - len(self._begun)]
 
     def _complete(self, piece: bytes) -> Entry:
         self._begin(piece)

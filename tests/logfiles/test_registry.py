@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from hypothesis import given
@@ -26,6 +27,7 @@ from rsocket_trio.logfiles import (
 )
 from rsocket_trio.logfiles import recorder as recorder_module
 from rsocket_trio.logfiles import shipment as shipment_module
+from rsocket_trio.logfiles.identity import HEAD_SIZE
 from rsocket_trio.logfiles.recorder import Recorder
 from rsocket_trio.logfiles.registry import KEPT
 from tests.logfiles.shipping import Receiver, following, looked, positions, ship_once
@@ -206,6 +208,31 @@ def test_a_system_without_locks(tmp_path, monkeypatch):
         Registry(tmp_path / "registry.json")
 
 
+def test_a_registry_that_is_closed_twice(tmp_path):
+    """The second call must not close a descriptor of that number, which is another lock now."""
+    path = tmp_path / "registry.json"
+    first = Registry(path)
+    first.close()
+    second = Registry(path)
+    first.close()
+    with pytest.raises(RegistryLocked):
+        Registry(path)
+    second.close()
+
+
+def test_the_last_beginning_of_a_truncated_file_is_known():
+    """A copy of what it had before that is not looked for: else each truncation takes memory."""
+    heads = [bytes([n]) * HEAD_SIZE for n in range(3)]
+    registry = Registry(None)
+    for n, head in enumerate(heads):
+        registry.put(attrs.evolve(position(head=head), id=str(n)))
+    now = attrs.evolve(position(head=heads[2]), id="2", updated=registry.positions()[0].updated)
+    originals = [registry.original(FileKey(5, 2), Fingerprint.of(head)) for head in heads]
+    assert originals == [None, now, now]
+    registry.forget(FileKey(5, 1))
+    assert not any(registry.original(FileKey(5, 2), Fingerprint.of(head)) for head in heads)
+
+
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch, call):
     path = tmp_path / "registry.json"
@@ -299,6 +326,28 @@ async def test_the_recorder_writes_again_after_a_failure(tmp_path, monkeypatch, 
                 await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
     registry.close()
+
+
+async def test_a_file_that_is_written_down_is_read_while_the_registry_cannot_be_written(
+    tmp_path, monkeypatch, caplog
+):
+    """Only its first bytes have to be there before it is read; they do not change any more."""
+    receiver = Receiver()
+    path = tmp_path / "a.log"
+    path.write_text(f"{'x' * 900}\n{'y' * 900}\n")
+
+    def fail(*_args):
+        raise OSError(28, "No space left on device")
+
+    async with following(tmp_path, receiver, "a.log"):
+        await receiver.until(lambda r: len(r.messages) == 2)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", fail)
+            for n in range(3, 6):
+                with path.open("a") as file:
+                    file.write("more\n")
+                await receiver.until(lambda r, n=n: len(r.messages) == n)
+            await receiver.until(lambda _: "No space" in caplog.text)
 
 
 async def test_the_last_write_is_done_although_cancelled(tmp_path):

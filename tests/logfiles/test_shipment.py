@@ -496,6 +496,24 @@ async def test_a_new_file_is_written_down_while_the_one_before_waits(tmp_path, r
         await receiver.until(lambda r: r.messages[-1:] == ["new"])
 
 
+async def test_a_new_file_does_not_wait_for_acknowledgements_of_a_gone_one(tmp_path, receiver):
+    """The one before is not read any more: all of it was sent long ago."""
+    file = tmp_path / "a.log"
+    append(file, "old")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        receiver.hold = True
+        await receiver.until(lambda r: r.seen)
+        file.unlink()
+        began = trio.current_time()
+        while trio.current_time() < began + 3 * FOLLOWING.close_after:
+            await looked(shipment)
+        append(file, "new")
+        await receiver.until(lambda r: len(r.seen) == 2)
+        assert not receiver.events
+        receiver.hold = False
+    assert receiver.messages == ["old", "new"]
+
+
 async def test_first_bytes_that_were_known_are_written_down_when_there_are_more(tmp_path, receiver):
     """The file was empty when it was known. Another one must not be taken for it after a kill."""
     file = tmp_path / "a.log"
