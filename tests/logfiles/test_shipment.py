@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from rsocket_trio.logfiles import FilesMissing, Following, MultilineRule, Registry
+from rsocket_trio.logfiles import EventWriter, FilesMissing, Following, MultilineRule, Registry
 from rsocket_trio.logfiles.tail import Tail
 from rsocket_trio.testing import assert_no_leaks
 from tests.logfiles.shipping import (
@@ -349,6 +349,22 @@ async def test_a_failing_sender_ends_the_shipment(tmp_path, receiver):
             await ship_once(tmp_path, receiver, "a.log", max_events=1, in_flight=1)
         (position,) = positions(tmp_path)
         assert position.offset == 6
+
+
+async def test_a_failure_while_a_file_is_followed_ends_the_shipment(
+    tmp_path, receiver, monkeypatch
+):
+    """With its own exception: no nursery makes a group of it."""
+    append(tmp_path / "a.log", "1")
+
+    def failing_write(*_args):
+        raise ZeroDivisionError("as itself")
+
+    monkeypatch.setattr(EventWriter, "write", failing_write)
+    registry = Registry(None)
+    shipment = shipment_of(tmp_path, receiver, "a.log", registry=registry)
+    with trio.fail_after(20), pytest.raises(ZeroDivisionError, match="as itself"):
+        await shipment.run()
 
 
 async def test_a_file_that_cannot_be_read_any_more(tmp_path, receiver, monkeypatch, caplog):

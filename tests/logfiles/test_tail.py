@@ -208,6 +208,16 @@ def test_reserved_room_that_is_filled_while_its_end_is_looked_for(tail, file, ca
         assert read_all(tail) == [("x" * 2 * CHUNK, 4, [])]
 
 
+def test_a_line_in_the_middle_of_reserved_room(tail, file):
+    """Room that was looked at up to the end of the file is looked at again, from its beginning."""
+    file.write_bytes(bytes(4 * CHUNK))
+    assert read_all(tail) == []
+    with file.open("r+b") as writer:
+        writer.seek(2 * CHUNK)
+        writer.write(b"one\n")
+    assert read_all(tail) == [("one", 2 * CHUNK, [])]
+
+
 def no_seek(*_arguments):
     raise OSError(errno.EINVAL, "Invalid argument")
 
