@@ -59,6 +59,15 @@ def test_anything_else_is_refused(version, data):
     assert not reader.partial
 
 
+def test_what_is_refused_is_not_cut_off():
+    """An end of the connection behind it is not the reason of the failure."""
+    reader = AckReader()
+    assert reader.feed(b"2") == []
+    with pytest.raises(MalformedFrame):
+        reader.feed(b"W")
+    assert not reader.partial
+
+
 @pytest.mark.parametrize("piece", [1, 6])
 def test_keep_alives_of_logstash_to_version_1(piece):
     """Logstash sends them with version 2 to every client."""

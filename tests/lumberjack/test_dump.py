@@ -57,6 +57,11 @@ def test_vectors(vector):
             "sequence=2 pairs=1 b'a': b''",
         ),
         (
+            DataFrame(1, 2, ((b"a", b"b"),) * 4).encode(),
+            {"type": "DATA", "version": 1, "sequence": 2, "pairs_hex": [["61", "62"]] * 4},
+            "sequence=2 pairs=4 b'a': b'b' b'a': b'b' b'a': b'b' b'a': b'b'",
+        ),
+        (
             DataFrame(1, 2, ((b"a", b"b"),) * 5).encode(),
             {"type": "DATA", "version": 1, "sequence": 2, "pairs_hex": [["61", "62"]] * 5},
             "sequence=2 pairs=5 b'a': b'b' b'a': b'b' b'a': b'b' b'a': b'b' ...",

@@ -133,6 +133,17 @@ async def test_the_work_of_a_turn_is_bounded(loop):
     assert turns.waiting == 0
 
 
+async def test_a_turn_is_over_with_its_last_byte():
+    """Not before: a connection that has work for exactly one turn does not wait in it."""
+    share = ShareOfTurns(Turns())
+    share.spent(QUANTUM - 1)
+    assert not share.closed
+    share.spent(1)
+    assert share.closed
+    await share.wait()
+    assert not share.closed
+
+
 async def test_large_work_is_followed_by_turns_for_small_work(loop):
     """While the handler's large batch is paid for, small work is done in the very next turn."""
     turns = Turns()

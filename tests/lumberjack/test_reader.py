@@ -10,6 +10,7 @@ import pytest
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.lumberjack import BatchReader, DataFrame, ReaderState
 from rsocket_trio.lumberjack.wire import decoder
+from rsocket_trio.lumberjack.wire.decoder import STEP
 from tests.lumberjack.vectors import (
     ack,
     acks,
@@ -164,6 +165,18 @@ def test_states():
     assert states[0] is states[-1] is ReaderState.BETWEEN
     assert {*states[1:-1]} == {ReaderState.INSIDE}
     assert reader.received == 17
+
+
+def test_what_is_dropped_takes_no_memory():
+    """Neither events, nor bytes that were not looked at, nor a part of a frame."""
+    parts = window(9) + events(1, 2), events(3)[:-1], compressed(events(*range(3, 7)))[:-1]
+    for data in (parts[0], parts[0] + parts[1], parts[0] + parts[2]):
+        for step in (1, STEP):
+            reader = BatchReader()
+            assert reader.feed(data, step) == []
+            assert reader.held
+            reader.drop()
+            assert (reader.held, reader.more, reader.state) == (0, False, ReaderState.BETWEEN)
 
 
 def test_a_short_batch_before_a_new_window():
