@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+import attrs
 import pytest
 import trio
 
@@ -186,6 +187,19 @@ def test_a_receiver_that_stalls(receiver, log, on_full, reason):
         assert lines[sending:] == [f"more {number}" for number in range(100 - kept, 100)]
     else:
         assert lines == ["first"] + [f"line {number}" for number in range(39)]
+
+
+def test_a_small_buffer_is_not_sent_at_once(receiver, log):
+    """Half of it waits, also if there are more calls than records: newer ones take that place."""
+    receiver.stall()
+    settings = {"max_records": 4, "on_full": "drop_oldest", "linger": 0, "close_timeout": 0.1}
+    handler = add(log, receiver.uri, config=attrs.evolve(QUICK, pipelining=8), **settings)
+    for number in range(4):
+        log.info("line %d", number)
+    assert not handler.drain(0.2)
+    for number in range(10):
+        log.info("more %d", number)
+    assert adds_up(handler).dropped_by == {"oldest": 10}
 
 
 def test_block_waits_for_room_and_then_drops(receiver, log):
@@ -595,7 +609,6 @@ def added(record, event):
         ({"on_full": "drop"}, ValueError, "on_full must be one of"),
         ({"max_records": 0}, ValueError, "max_records must be at least 1"),
         ({"max_records": True}, TypeError, "max_records must be an int"),
-        ({"max_size": 10_000}, ValueError, "at least twice max_event_size"),
         ({"linger": -1}, ValueError, "linger must be at least 0"),
         ({"linger": "1"}, TypeError, "linger must be a number"),
         ({"close_timeout": float("nan")}, ValueError, "close_timeout must be"),
@@ -615,6 +628,12 @@ def test_wrong_arguments(arguments, error, text):
         LumberjackHandler(**{"uris": DOWN, **arguments})
     gc.collect()  # It also removes handlers of other tests.
     assert set(map(id, logging._handlerList)) <= before
+
+
+def test_the_smallest_buffer(log):
+    add(log, DOWN, max_size=2048, max_event_size=1024)
+    with pytest.raises(ValueError, match="at least twice max_event_size"):
+        add(log, DOWN, max_size=2047, max_event_size=1024)
 
 
 def test_a_handler_in_use_is_not_collected(receiver):

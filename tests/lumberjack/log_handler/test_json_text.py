@@ -13,6 +13,7 @@ from hypothesis import given
 
 from rsocket_trio.lumberjack import decode_json
 from rsocket_trio.lumberjack.log_handler.json_text import (
+    MAX_ITEMS,
     MAX_TEXT,
     MAX_VALUES,
     as_text,
@@ -47,6 +48,7 @@ def through(value):
         (Odd(), "<Odd whose repr raises KeyError>"),
         (object, "<class 'object'>"),
         (10**20, 10**20),
+        ([-(2**64) + 1, 2**64, float("nan")], [-(2**64) + 1, hex(2**64), "nan"]),
         ([10**5000], [hex(10**5000)[:MAX_TEXT] + "..."]),
         ({"a": (True, None)}, {"a": [True, None]}),
     ],
@@ -76,6 +78,16 @@ def test_a_value_that_contains_others_many_times():
     for _ in range(6):
         value = [value] * 100  # A text of 100 ** 6 values.
     assert len(json.dumps(through(value))) < 20 * MAX_VALUES
+
+
+@pytest.mark.parametrize(("before", "last"), [(986, ["nan"]), (987, "...")])
+def test_the_last_of_all_values(before, last):
+    """A container that has no room for any of its values is not shown as an empty one."""
+    nan = float("nan")
+    full = [nan] * MAX_ITEMS
+    # The event, the value and nine lists are in front, each with itself.
+    assert 2 + 9 * (1 + MAX_ITEMS) + 1 + 986 == MAX_VALUES - 2
+    assert through([*[full] * 9, [nan] * before, [nan]])[-1] == last
 
 
 def test_a_deep_value():
