@@ -13,9 +13,12 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import LumberjackConfig, encode_batch, serve
+from rsocket_trio.lumberjack.server.bytes_in import TimedReader
 from rsocket_trio.lumberjack.server.incoming_memory import IncomingMemory, ShareOfIncoming
+from rsocket_trio.lumberjack.server.turns import ShareOfTurns, Turns
+from rsocket_trio.lumberjack.wire.batches import held_size
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
-from tests.lumberjack.vectors import event, window
+from tests.lumberjack.vectors import compressed, event, window
 
 KIB = 2**10
 MIB = 2**20
@@ -48,6 +51,47 @@ def shares_of(intake, count, size=0):
     for share in shares:
         share.hold(size, 0)
     return shares
+
+
+@pytest.fixture
+async def reading():
+    """What reads one connection: its memory, the end of its sender, and the reader."""
+    intake = IncomingMemory(100 * MIB, 30)
+    share = ShareOfIncoming(intake, unexpected)
+    ours, theirs = trio.testing.memory_stream_pair()
+    turns = ShareOfTurns(Turns())
+    config = LumberjackConfig()
+    reader = TimedReader(ours, config, share, turns, owes=lambda: False, pauses=lambda: None)
+    return intake, theirs, reader
+
+
+async def test_a_batch_that_silence_completes_is_held_until_it_is_delivered(
+    reading, autojump_clock
+):
+    """As one that its window completes."""
+    intake, sender, reader = reading
+    await sender.send_all(full_window(2) + event(3))
+    for count in (2, 1):
+        (batch,) = await reader.read()
+        assert len(batch) == count
+        before = intake.size
+        reader.delivered(held_size(batch))
+        assert before - intake.size == held_size(batch)
+    assert intake.size == 0
+
+
+async def test_others_run_between_the_steps_of_much_work(reading):
+    """Although nothing has to wait for bytes, for memory or for a turn of the loop."""
+    _, sender, reader = reading
+    large = b'"%s"' % bytes(MIB).replace(b"\0", b"x")
+    await sender.send_all(compressed(window(3), *(event(n, large) for n in (1, 2, 3))))
+    found, steps = [], 0
+    while not found:
+        with trio.testing.assert_checkpoints():
+            found = await reader.read()
+        steps += 1
+    assert [len(batch) for batch in found] == [3]
+    assert steps > 1
 
 
 async def test_below_the_bound_nobody_waits():

@@ -191,6 +191,25 @@ async def test_cancelled_just_when_a_list_comes(nursery):
     assert await relay.subscribe().receive() == 1
 
 
+async def test_cancelled_just_when_the_relay_is_closed(nursery):
+    """The cancellation goes first: the next call has the end."""
+    relay = EventRelay()
+    stream, scope = relay.subscribe(), trio.CancelScope()
+
+    async def wait():
+        with scope:
+            await stream.receive()
+
+    nursery.start_soon(wait)
+    await blocked()
+    relay.close()
+    scope.cancel()
+    await blocked()
+    assert scope.cancelled_caught
+    with pytest.raises(trio.EndOfChannel):
+        await stream.receive()
+
+
 async def test_two_tasks_on_one_stream(nursery):
     """The second one gets an error, and the first one still gets its event."""
     relay, got = EventRelay(), []

@@ -66,6 +66,14 @@ def expected(*numbers):
     return [b"%d" % number for number in numbers]
 
 
+async def test_an_empty_stream_can_be_cancelled():
+    """Also if neither the stream nor the shipper has to wait."""
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await ship_stream(items(()), Sink())
+    assert scope.cancelled_caught
+
+
 async def test_all_are_acknowledged():
     """It returns when the stream has ended and all batches are acknowledged, in order."""
     sink = Sink()
