@@ -7,6 +7,7 @@ import ssl
 
 import pytest
 import trio
+import trio.testing
 
 from rsocket_trio import lumberjack
 from rsocket_trio.lumberjack import ShipError, ShipperConfig
@@ -82,3 +83,16 @@ async def test_server(monkeypatch, caplog):
         asked.set()
         await one.over.wait()
     assert "certificate required" in caplog.text
+
+
+async def test_a_departure_is_logged_once(caplog):
+    """Although both the task that reads and the one that writes see it."""
+    caplog.set_level(logging.DEBUG)
+
+    async def accept(_batch):
+        pass
+
+    async with served(shared(accept), lockstep=True) as one:
+        await one.sender.send(full_window(1))
+        await trio.testing.wait_all_tasks_blocked()
+    assert [record.getMessage().count("is gone") for record in caplog.records] == [1]
