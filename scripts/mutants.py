@@ -72,8 +72,18 @@ def _modules(path: Path) -> Iterator[Path]:
 
 
 def harmless() -> list[dict[str, str]]:
-    """Return the mutants without a visible effect, from tests/mutants.toml."""
-    return tomllib.loads(HARMLESS.read_text()).get("harmless", [])
+    """Return the mutants without a visible effect, from tests/mutants.toml.
+
+    An entry there names one line that the lines become, or a list of such lines.
+    """
+    entries = tomllib.loads(HARMLESS.read_text()).get("harmless", [])
+    return [
+        entry | {"becomes": becomes}
+        for entry in entries
+        for becomes in (
+            [entry["becomes"]] if isinstance(entry["becomes"], str) else entry["becomes"]
+        )
+    ]
 
 
 def pick(found: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
