@@ -20,7 +20,7 @@ import pytest
 import trio
 
 from rsocket_trio.lumberjack import LumberjackHandler, ShipperConfig
-from rsocket_trio.lumberjack.log_handler.worker import MARK
+from rsocket_trio.lumberjack.log_handler.worker import MARK, Worker
 from rsocket_trio.protocol.retry import Retry
 from tests.lumberjack.log_handler.receiving_thread import receiving
 from tests.waiting import wait_until
@@ -517,6 +517,40 @@ def test_a_thread_that_has_failed_is_replaced(receiver, log, capsys, monkeypatch
     log.info("two")
     assert handler.drain(10)
     assert receiver.messages == ["one", "two"]
+
+
+def test_a_worker_that_is_cancelled_ends():
+    """While it runs; it is not waited for as long as its function would take."""
+    running = threading.Event()
+
+    async def main():
+        running.set()
+        await trio.sleep_forever()
+
+    worker = Worker(main, on_wake=int, on_failure=print, name="test")
+    assert worker.start()
+    assert running.wait(10)
+    worker.cancel()
+    assert worker.join(10)
+
+
+def test_a_thread_that_logs_just_behind_the_end_of_trio(monkeypatch):
+    """Nobody is there to be woken, and the program gets no error."""
+    run = trio.run
+
+    def run_and_wake(main):
+        run(main)
+        worker.wake()
+
+    async def main():
+        pass
+
+    failures = []
+    worker = Worker(main, int, lambda text, error: failures.append((text, error)), "test")
+    monkeypatch.setattr(trio, "run", run_and_wake)
+    assert worker.start()
+    assert worker.join(10)
+    assert failures == []
 
 
 def test_no_thread_at_all(log, monkeypatch, capsys):
