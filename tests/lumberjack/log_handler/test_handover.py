@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from math import inf
 
 import pytest
@@ -50,6 +51,14 @@ def test_one_wake_up_for_each_wait():
     assert one.wakes == 0
     one.put(100)
     assert one.wakes == 1
+
+
+def test_a_hurry_wakes_only_a_thread_that_waits():
+    one = Woken()
+    one.put()
+    assert not one.handover.wait_settled(0)
+    one.put()
+    assert one.wakes == 0
 
 
 def test_a_wake_up_by_size():
@@ -174,6 +183,38 @@ def test_an_event_in_the_middle_of_a_change():
     assert one.handover.take(ANY, ANY).events == [b"outer", b"nested"]
     found = one.handover.counts()
     assert (found.offered, found.pending, found.dropped) == (3, 2, {"nested": 1})
+
+
+def test_all_is_abandoned_in_the_middle_of_a_change():
+    """A signal handler ends the program: it drops the event of the change too."""
+    one = Woken()
+    inner = one.buffer.offer
+
+    def interrupted(event):
+        one.handover.abandon("closed")
+        inner(event)
+
+    one.buffer.offer = interrupted
+    one.put()
+    found = one.handover.counts()
+    assert (found.pending, found.dropped) == (0, {"closed": 1})
+
+
+def test_a_signal_handler_that_makes_the_changes_of_others():
+    """It runs when its thread has seen that there are some, and has not taken one yet."""
+
+    class Interrupted(deque):
+        was_left = False
+
+        def __bool__(self):
+            before, self.was_left = self.was_left, False
+            return before or len(self) > 0
+
+    one = Woken()
+    one.handover._aside = Interrupted()
+    one.handover._aside.was_left = True
+    one.put()
+    assert one.handover.counts().offered == 1
 
 
 def test_a_change_that_fails_leaves_the_lock_usable():
