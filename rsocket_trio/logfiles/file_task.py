@@ -137,7 +137,6 @@ class FileTask:
                 until = self._fresh + patience if self._tail.pending else inf
                 if now >= until:
                     await self._forward(self._tail.flush)
-                    continue
                 with trio.CancelScope(deadline=until):
                     await self._woken.wait()
                 self._woken = trio.Event()
