@@ -353,10 +353,6 @@ class BatchBuilder:
                 found[0] = attrs.evolve(found[0], compressed=payload)
         self.done += found
 
-    def undo_compressed(self) -> None:
-        """Forget the batches out of a compressed frame that is not whole or not valid."""
-        self._leave_compressed()
-
     def _leave_compressed(self) -> None:
         self.done = self._before or []
         self._before = None
@@ -372,10 +368,10 @@ class BatchBuilder:
         return done
 
     def drop(self) -> None:
-        """Forget what is not complete."""
+        """Forget what is not complete, and the batches out of a frame that is not checked yet."""
         self._restart()
         if self._before is not None:
-            self.undo_compressed()
+            self._leave_compressed()
 
     def _deliver(self) -> None:
         if self._before is not None and len(self.done) >= self._limits.max_compressed_windows:

@@ -331,25 +331,20 @@ class FrameDecoder:
     def _unpack(self, opened: _Opened) -> None:
         """Go on with a compressed frame, to its end or until the work is enough."""
         inner = opened.inner
-        try:
-            while self.work < self._step:
-                if opened.position == len(opened.part):
-                    part = next(opened.parts, None)
-                    if part is None:
-                        break
-                    opened.part, opened.position = part, 0
-                    self.work += len(part)
-                opened.position = inner.feed(opened.part, opened.position, self._step)
-                self.work += inner.work
-            else:
-                return
-            if inner.partial:
-                raise MalformedFrame("the last frame in a compressed frame is cut off")
-        except RemoteProtocolError:
-            # Its checksum comes last, so all its batches may be complete already.
-            self._opened = None
-            self._builder.undo_compressed()
-            raise
+        # Its checksum comes last: if it is wrong, the reader drops the batches out of it.
+        while self.work < self._step:
+            if opened.position == len(opened.part):
+                part = next(opened.parts, None)
+                if part is None:
+                    break
+                opened.part, opened.position = part, 0
+                self.work += len(part)
+            opened.position = inner.feed(opened.part, opened.position, self._step)
+            self.work += inner.work
+        else:
+            return
+        if inner.partial:
+            raise MalformedFrame("the last frame in a compressed frame is cut off")
         self._opened = None
         self._builder.end_compressed(opened.payload)
 
