@@ -9,12 +9,14 @@ users are taken for our own, and a database has plain tables, or it is not read.
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import sqlite3
 
 __all__ = [
     "NotOurs",
