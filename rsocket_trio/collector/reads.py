@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 import trio
@@ -32,7 +31,8 @@ class Reads:
         self.memory: Final = ReadMemory(limits)
         self._limits: Final = limits
         self._active: Final[dict[RangeStream, None]] = {}
-        self._open: Final[Counter[Requester]] = Counter()
+        # Also those whose place another has, until they have ended.
+        self._open: Final[dict[RangeStream, None]] = {}
 
     def __len__(self) -> int:
         """The ranges that have a place."""
@@ -45,7 +45,7 @@ class Reads:
             StreamError: There is none.
         """
         limits = self._limits
-        if self._open[peer] >= limits.max_reads_per_connection:
+        if sum(each.peer is peer for each in self._open) >= limits.max_reads_per_connection:
             raise Rejected(
                 f"{limits.max_reads_per_connection} ranges are open on this connection "
                 "(max_reads_per_connection): end one of them"
@@ -53,8 +53,7 @@ class Reads:
         if len(self._active) >= limits.max_reads and not self._evict_one():
             raise busy(f"{limits.max_reads} ranges are being read (max_reads): try again later")
         stream = RangeStream(reader, size, peer, self.memory, self._end)
-        self._active[stream] = None
-        self._open[peer] += 1
+        self._active[stream] = self._open[stream] = None
         return stream
 
     def _evict_one(self) -> bool:
@@ -69,7 +68,4 @@ class Reads:
 
     def _end(self, stream: RangeStream) -> None:
         self._active.pop(stream, None)
-        peer = stream.peer
-        self._open[peer] -= 1
-        if not self._open[peer]:
-            del self._open[peer]
+        del self._open[stream]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf, nan
 
 import pytest
 import trio
@@ -19,6 +20,7 @@ from rsocket_trio.collector import (
     ReadRequest,
     connect_collector,
 )
+from rsocket_trio.collector.messages import BatchHead, PositionRequest, SpoolInfo
 from rsocket_trio.errors import StreamError
 from rsocket_trio.metadata import MIME
 from rsocket_trio.spool import WrongSpool
@@ -228,6 +230,21 @@ async def test_channels_of_one_connection_are_limited(directory):
                 async with requester.request_channel([Payload(b"4")], route=EVENTS) as replies:
                     assert [json.loads(each.data)["count"] async for each in replies] == [1]
 
+            async def staying():
+                yield Payload(b"5")
+                await trio.sleep_forever()
+
+            async with requester.request_channel(staying(), route=EVENTS) as one:
+                await one.receive()
+                for _ in range(2):  # What has ended leaves its own place, and no other.
+                    async with requester.request_channel([Payload(b"6")], route=EVENTS) as replies:
+                        assert len([each async for each in replies]) == 1
+                async with requester.request_channel(staying(), route=EVENTS) as two:
+                    await two.receive()
+                    async with requester.request_channel([Payload(b"7")], route=EVENTS) as replies:
+                        with pytest.raises(Rejected, match="max_channels_per_connection"):
+                            await replies.receive()
+
 
 async def test_connections_that_leave_an_event_and_go(directory):
     """Each costs more memory than its event, so their number is bounded."""
@@ -240,3 +257,45 @@ async def test_connections_that_leave_an_event_and_go(directory):
         await until(lambda: collector.statistics().dropped == 10)
         await collector.aclose()
     assert sorted(data(directory)) == [b"1"] * 3 + [b"2"] * 3
+
+
+def head(**changes):
+    fields = {"first": 0, "count": 1, "start": 0, "stop": 1, "encoding": "", "facts": {}}
+    return BatchHead(**fields | {"stored_at": 0} | changes)
+
+
+def info(**changes):
+    fields = {"spool_id": "a", "oldest": 0, "head": 0, "size": 0, "max_size": 1, "full": False}
+    return SpoolInfo(**fields | {"trouble": None, "positions": {}} | changes)
+
+
+def position(lease):
+    return PositionRequest(spool_id="a", consumer="q", instance="i", offset=0, lease=lease)
+
+
+@pytest.mark.parametrize(
+    ("made", "right", "wrong"),
+    [
+        (lambda n: head(first=n), (0, 2**63 - 1), (-1, 2**63)),
+        (lambda n: head(count=n), (1, 2**31 - 1), (0, 2**31)),
+        (lambda n: head(start=n), (0, 2**63 - 1), (-1, 2**63)),
+        (lambda n: head(stop=n), (0, 2**63 - 1), (-1, 2**63)),
+        (lambda n: head(encoding="x" * n), (0, 64), (65,)),
+        (lambda n: head(facts={"xy": "z" * (n - 2)}), (65536,), (65537,)),
+        (lambda n: head(stored_at=n), (-62_135_596_800, 253_402_300_799), (inf, nan, 2**60)),
+        (lambda n: info(spool_id="x" * n), (1, 100), (0, 101)),
+        (lambda n: info(oldest=n, head=2**63 - 1), (0, 2**63 - 1), (-1,)),
+        (lambda n: info(head=n, oldest=3), (3, 2**63 - 1), (2, 2**63)),
+        (lambda n: info(epoch="x" * n), (1, 100), (0, 101)),
+        (lambda n: info(epoch_end=n), (0, 2**63 - 1), (-1, 2**63)),
+        (lambda n: info(reach=n), (0, 2**63 - 1), (-1, 2**63)),
+        (position, (0, 100 * 365 * 86400), (-1, 100 * 365 * 86400 + 1, inf, nan)),
+    ],
+)
+def test_limits_of_what_a_peer_may_say(made, right, wrong):
+    """They are exact: what a spool can hold goes through, and nothing that it cannot."""
+    for value in right:
+        made(value)
+    for value in wrong:
+        with pytest.raises(ValueError):
+            made(value)
