@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import attrs
 import pytest
 
 from rsocket_trio import ConnectionConfig, Limits
+from rsocket_trio.collector import CollectorLimits, IngestConfig
+from rsocket_trio.spool import SpoolConfig
 from rsocket_trio.ttrpc import TtrpcLimits
 
 
@@ -93,3 +96,28 @@ def test_every_setting_is_explained(kind):
     """Each field is in the class's docstring."""
     for field in attrs.fields(kind):
         assert f"{field.name}:" in kind.__doc__
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        (kind, field)
+        for kind in (CollectorLimits, IngestConfig, SpoolConfig)
+        for field in attrs.fields(kind)
+        if field.type in ("int", "float")
+    ],
+    ids=lambda field: f"{field[0].__name__}.{field[1].name}",
+)
+def test_defaults_are_what_their_explanation_says(field):
+    """Operators plan by these numbers."""
+    kind, field = field
+    entry = rf"^ {{8}}{field.name}: (.*?)(?=^ {{8}}\w+: |\Z)"
+    text = re.search(entry, kind.__doc__, re.MULTILINE | re.DOTALL)[1]
+    text = " ".join(text.split())
+    if field.name == "instance_timeout":
+        assert "Seven days" in text
+        assert field.default == 7 * 86400
+        return
+    forms = [rf"{field.default:g} s"] if field.type == "float" else [str(field.default)]
+    forms += [f"{field.default / 2**n:g} {unit}" for n, unit in ((10, "KiB"), (20, "MiB"))]
+    assert any(re.search(rf"(?<![\d.]){re.escape(form)}(?=[.:,]|$)", text) for form in forms), text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
@@ -67,13 +68,11 @@ class Gathering:
         """
         if not self.items:
             self._add(await self.stream.receive())
-        with trio.move_on_after(self.config.linger):
-            try:
-                while not self.full:
-                    if not self.take_one():
-                        self._add(await self.stream.receive())
-            except (trio.EndOfChannel, RSocketError):
-                return  # The next call raises it.
+        # What ends the stream is raised by the next call.
+        with trio.move_on_after(self.config.linger), suppress(trio.EndOfChannel, RSocketError):
+            while not self.full:
+                if not self.take_one():
+                    self._add(await self.stream.receive())
 
     @property
     def full(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from typing import Final, cast
 
@@ -268,8 +268,6 @@ def _receipt_writer(mime_type: str) -> Callable[[Receipt], bytes]:
 
 def drain(gathering: Gathering) -> None:
     """Take what has arrived already, of a stream that is going to be left."""
-    try:
+    with suppress(trio.EndOfChannel, RSocketError):  # that it has ended does not matter any more
         while not gathering.full and gathering.take_one():
             pass
-    except (trio.EndOfChannel, RSocketError):
-        return  # It has ended, which does not matter any more.

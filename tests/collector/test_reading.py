@@ -476,6 +476,10 @@ def impostor(*items):
     async def info() -> str:
         return "hello"
 
+    @router.request_response("collector.status")
+    async def status() -> str:
+        return "hello"
+
     return router
 
 
@@ -509,6 +513,8 @@ async def test_a_peer_that_is_no_collector(items):
             await everything(client, 1, 3, "id")
         with pytest.raises(RemoteProtocolError, match="collector"):
             await client.info()
+        with pytest.raises(RemoteProtocolError, match="collector"):
+            await client.statistics()
     async with connected(impostor(item())) as client:
         assert spans(await everything(client, 1, 3, "id")) == [(1, 3)]
 

@@ -311,6 +311,17 @@ async def test_a_batch_larger_than_all_the_memory(autojump_clock, memories):
     assert memories[0].used == 0
 
 
+async def test_what_counts_for_a_batch(autojump_clock, memories):
+    """A large one also counts the two copies of the part that is being sent."""
+    for size, copies in ((MB, 0), (MB + 1, MB // 2)):
+        async with scene(size) as here, here.client() as (client, transport):
+            async with here.request(client.requester):
+                await wait_all_tasks_blocked()
+                transport.going = trio.Event()
+                await trio.sleep(1)
+                assert memories[-1].used == size + copies
+
+
 async def test_a_collector_that_stays_busy(autojump_clock):
     """The reader asks again for the time of its patience. Then it is told; it may go on."""
     async with scene(*[20 * MB] * 2, max_read_memory=20 * MB, stall_time=1e6) as here:

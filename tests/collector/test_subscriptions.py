@@ -218,6 +218,27 @@ def test_wrong_addresses(text):
         parse_subscription(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [("tcp://host:1", "tcp://host:1/events"), ("ws://host:1/a", "ws://host:1/a#events")],
+)
+def test_an_address_without_a_route(text, example):
+    """The example in the message is an address that is right, with the route where it belongs."""
+    with pytest.raises(ValueError, match=f"as in '{example}'"):
+        parse_subscription(text)
+    assert parse_subscription(example).route == "events"
+
+
+def test_the_longest_routes():
+    """Bytes count, and not characters."""
+    assert len(parse_subscription("tcp://host:1/" + "é" * 127 + "a").route) == 128
+    with pytest.raises(ValueError, match="at most 255 bytes"):
+        parse_subscription("tcp://host:1/" + "é" * 128)
+    assert len(parse_subscription("rsio://host:1/" + "é" * 512).route) == 512
+    with pytest.raises(ValueError, match="at most 1024 bytes"):
+        parse_subscription("rsio://host:1/" + "é" * 512 + "a")
+
+
 async def test_a_long_error_of_a_publisher(directory):
     """The status does not keep it whole."""
     router = Router()
