@@ -8,8 +8,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, final
 
-import trio
-
 from ..client import connect
 from ..codecs import CodecError
 from ..config import ConnectionConfig, Limits
@@ -250,7 +248,6 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         return await self._ask(FORGET, request)
 
     async def _ask(self, route: str, request: object) -> SpoolInfo:
-        await trio.lowlevel.checkpoint_if_cancelled()
         try:
             payload = self._caller.encode(request)
         except CodecError as error:  # no fault of the peer

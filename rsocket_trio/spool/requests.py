@@ -152,9 +152,7 @@ class Requests:
 
     def fail_all(self, error: SpoolError) -> None:
         """Let all tasks that wait go on with an error."""
-        for append in self.appends:
-            append.fail(error)
-        for move in self.moves:
-            move.fail(error)
-        self.appends.clear()
-        self.moves.clear()
+        while self.appends:
+            self.appends.popitem()[0].fail(error)
+        while self.moves:
+            self.moves.popleft().fail(error)

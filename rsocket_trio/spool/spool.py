@@ -144,10 +144,11 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         """
         self._check_home()
         await trio.lowlevel.checkpoint()
-        await self._flusher.check()
-        while self.full:
-            await self._flusher.changed.wait()
+        while True:
             await self._flusher.check()
+            if not self.full:
+                return
+            await self._flusher.changed.wait()
 
     def read(self, start: int, stop: int | None = None, *, follow: bool = False) -> SpoolReader:
         """Iterate over the stored batches, from an offset on.
@@ -205,7 +206,6 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         If cancelled: nothing has happened.
         """
         self._check_home()
-        await trio.lowlevel.checkpoint()
         check_size(size)
         return await self._pool.reach(start, size)
 

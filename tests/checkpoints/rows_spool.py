@@ -7,6 +7,7 @@ from functools import partial
 from rsocket_trio.spool import (
     Batch,
     BatchTooLarge,
+    OffsetNotStored,
     OffsetTrimmed,
     SpoolClosed,
     open_spool,
@@ -88,6 +89,11 @@ async def _(scene: Scene) -> Call:
     spool = await stored(scene)
     await spool.commit("me", 2)
     return raising(OffsetTrimmed, partial(spool.commit, "me", 1))
+
+
+@row("spool.spool.Spool.commit", "not stored")
+async def _(scene: Scene) -> Call:
+    return raising(OffsetNotStored, partial((await stored(scene)).commit, "me", 5))
 
 
 @row("spool.spool.Spool.reach")

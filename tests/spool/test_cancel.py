@@ -11,7 +11,7 @@ import trio.testing
 
 from rsocket_trio.spool import SpoolClosed, open_spool
 from rsocket_trio.testing import assert_no_leaks, cancel_everywhere
-from tests.spool.helpers import collect, events, lines, offline, sized
+from tests.spool.helpers import collect, events, lines, offline, sized, transactions
 
 
 @pytest.fixture
@@ -135,6 +135,27 @@ async def test_commit_and_forget(directory, every_task):
             assert spool.positions() == {"me": committed[0]}
 
         await cancel_everywhere(move, check, every_task=every_task)
+
+
+async def test_calls_of_a_task_that_is_cancelled_already(directory):
+    """They change nothing, not even for a moment, and write nothing."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(10))
+        await spool.commit("me", 5)
+        before = (transactions(spool), spool.head, spool.instances())
+        calls = (
+            partial(spool.append, lines(1)),
+            partial(spool.commit, "me", 7),
+            partial(spool.commit, "other", 5),
+            partial(spool.forget, "me"),
+        )
+        for call in calls * 10:  # The writer may run before the caller or behind it, by chance.
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await call()
+            assert scope.cancelled_caught
+            await trio.testing.wait_all_tasks_blocked()
+        assert (transactions(spool), spool.head, spool.instances()) == before
 
 
 @pytest.mark.parametrize("every_task", [False, True], ids=["own steps", "all steps"])

@@ -43,7 +43,7 @@ async def test_what_it_says(directory):
 
 async def test_no_spool(directory):
     """There is none, or its tables are damaged."""
-    with pytest.raises(NotASpool):
+    with pytest.raises(NotASpool, match="there is no such directory"):
         describe_spool(directory)
     async with open_spool(directory) as spool:
         await spool.append(lines(10))

@@ -314,6 +314,24 @@ async def test_damaged_tables(directory, damage):
             offline(directory, 0, 8)
 
 
+@pytest.mark.parametrize("first", [2**63 - 3, 2**63 - 2])
+async def test_the_last_offset(directory, first):
+    """The head is an offset too: it can be the largest number of SQLite, and no larger one."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(2))
+    tables = (("batches", "first"), ("spool", "oldest"), ("epochs", "first"))
+    change(directory, *[f"UPDATE {table} SET {name} = {first}" for table, name in tables])
+    if first + 2 < 2**63:
+        async with open_spool(directory) as spool:
+            assert (spool.oldest, spool.head) == (first, 2**63 - 1)
+            [batch] = await collect(spool.read(first))
+            assert batch.end == spool.head
+    else:
+        with pytest.raises(SpoolFailed, match="damaged"):
+            async with open_spool(directory):
+                pass
+
+
 @pytest.mark.parametrize("keep", [0.3, 0.6, 0.9])
 async def test_a_truncated_database(directory, keep):
     """It is an error, and not a shorter queue."""
