@@ -11,6 +11,9 @@ import trio.testing
 
 from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.spool import SpoolClosed, SpoolConfig, SpoolFailed, open_spool
+from rsocket_trio.spool.extent import Extent
+from rsocket_trio.spool.requests import Append, Requests
+from rsocket_trio.spool.writer import NewRow
 from tests.spool.helpers import (
     collect,
     events,
@@ -70,6 +73,29 @@ async def test_limits_of_a_transaction(directory):
                 for _ in range(12):
                     nursery.start_soon(spool.append, sized(100))
             assert 3 <= transactions(spool) - before <= 4
+
+
+@pytest.mark.parametrize(
+    ("size", "costs", "count"),
+    [
+        (0, [10] * 5, 3),
+        (0, [100, 150, 1], 2),
+        (0, [100, 151], 1),
+        (0, [300, 1], 1),
+        (900, [100, 1], 1),
+        (900, [101], 0),
+        (900, [60, 41], 1),
+    ],
+)
+def test_the_batches_of_a_transaction(size, costs, count):
+    """The limits are exact; one batch that is larger than them goes alone, if it has room."""
+    config = SpoolConfig(max_group_batches=3, max_group_size=250)
+    requests = Requests(1000, config)
+    waiting = [Append(NewRow(sized(100), "{}", cost)) for cost in costs]
+    requests.appends.update(dict.fromkeys(waiting))
+    extent = Extent(oldest=0, head=9, size=size, batches=9, number=9, before=size)
+    assert requests.take_appends(extent, one=False) == waiting[:count]
+    assert list(requests.appends) == waiting[count:]
 
 
 async def test_order_of_appends(directory):

@@ -161,6 +161,20 @@ async def test_deleting_in_steps(directory):
         await until(lambda: spool.oldest == spool.head)
 
 
+async def test_the_size_of_a_step(directory):
+    """Its limit is exact, and one batch that is larger goes alone."""
+    async with open_spool(directory, config=SpoolConfig(max_trim_size=200)) as spool:
+        await spool.commit("me", 0)
+        for size in (100, 100, 101, 100, 300, 200):
+            await spool.append(sized(size))
+        with faulty(spool) as connection:
+            await spool.commit("me", 6)
+            await until(lambda: spool.oldest == 6)
+            said = "UPDATE spool SET oldest"
+            steps = [each for each in connection.seen if each.startswith(said)]
+        assert len(steps) == 5
+
+
 async def test_a_step_that_fails_is_tried_again(directory):
     """Also when no call comes after it."""
     config = SpoolConfig(max_trim_batches=2, retry=Retry(initial_delay=0.001))
@@ -239,6 +253,20 @@ async def test_retention_by_age(directory, monkeypatch):
         clocks.advance(0.03)
         await until(lambda: spool.oldest == 2)
         assert spool.statistics().batches == 0
+
+
+async def test_the_age_of_a_retention(directory, monkeypatch):
+    """A batch is kept for all of it, and goes with the next transaction behind it."""
+    clocks = Clocks(monkeypatch)
+    clocks.wall = 2.0**31
+    async with open_spool(directory, retention=Retention(max_age=8)) as spool:
+        await spool.append(lines(1))
+        clocks.advance(8)
+        await spool.append(lines(1))
+        assert spool.oldest == 0
+        clocks.advance(1 / 8)
+        await spool.append(lines(1))
+        assert spool.oldest == 1
 
 
 class Clocks:
