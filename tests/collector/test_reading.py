@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import AsyncIterator
 
@@ -14,6 +15,7 @@ from rsocket_trio.codecs import DEFAULT_CODECS
 from rsocket_trio.collector import (
     READ,
     BatchHead,
+    CollectorBusy,
     CollectorLimits,
     ReadRequest,
     SpoolInfo,
@@ -22,7 +24,16 @@ from rsocket_trio.collector import (
 )
 from rsocket_trio.collector import client as client_module
 from rsocket_trio.collector.reads import Reads
-from rsocket_trio.collector.refusals import BUSY, TRIMMED, has_stalled
+from rsocket_trio.collector.refusals import (
+    BUSY,
+    TRIMMED,
+    busy,
+    has_stalled,
+    refusal,
+    refused,
+    stalled,
+    wrong_spool,
+)
 from rsocket_trio.metadata import MIME, CompositeMetadata, MetadataEntry
 from rsocket_trio.spool import (
     Batch,
@@ -517,6 +528,35 @@ async def test_a_peer_that_is_no_collector(items):
             await client.statistics()
     async with connected(impostor(item())) as client:
         assert spans(await everything(client, 1, 3, "id")) == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "data", "error", "values"),
+    [
+        (wrong_spool("a", "b"), 0x5301, {"expected": "a", "found": "b"}, WrongSpool, {}),
+        (refusal(OffsetTrimmed(1, 2)), 0x5302, {"offset": 1, "oldest": 2}, OffsetTrimmed, None),
+        (refusal(OffsetNotStored(3, 2)), 0x5303, {"offset": 3, "head": 2}, OffsetNotStored, None),
+        (stalled(), 0x5304, {}, CollectorBusy, {}),
+        (busy("x"), 0x5305, {"why": "x"}, CollectorBusy, {}),
+        (refusal(SpoolRestored(3, 2)), 0x5306, {"offset": 3, "end": 2}, SpoolRestored, None),
+        (refusal(SpoolRestored(3, None)), 0x5306, {"offset": 3, "end": None}, SpoolRestored, None),
+    ],
+    ids=range(7),
+)
+def test_the_codes_of_errors(sent, code, data, error, values):
+    """They are the documented numbers, which clients in other languages know."""
+    assert (sent.code, json.loads(sent.data)) == (code, data)
+    told = refused(sent)
+    assert type(told) is error
+    for name, value in (data if values is None else values).items():
+        assert getattr(told, name) == value
+
+
+def test_the_largest_data_of_an_error():
+    """What is longer is not read."""
+    for length, error in ((1000, CollectorBusy), (1001, CustomError)):
+        data = json.dumps({"why": "x" * (length - len('{"why": ""}'))})
+        assert type(refused(CustomError(data, code=BUSY))) is error
 
 
 @pytest.mark.parametrize("code", [TRIMMED, BUSY])

@@ -380,6 +380,15 @@ async def test_settings_of_the_database(directory):
                 assert connection.execute(f"PRAGMA {name}").fetchall() == [(value,)]
 
 
+async def test_what_marks_a_spool(directory):
+    """Other versions of this package, and other programs, know its files by these numbers."""
+    async with open_spool(directory):
+        pass
+    head = (directory / DATABASE).read_bytes()[:100]
+    numbers = {name: int.from_bytes(head[at:][:4]) for name, at in (("version", 60), ("id", 68))}
+    assert numbers == {"version": 2, "id": int.from_bytes(b"RSp0")}
+
+
 async def test_a_path_with_strange_characters(directory):
     """The path goes into a URI for readers."""
     where = directory / "a b?c#d%e"

@@ -162,6 +162,25 @@ async def test_wrong_options(directory, options):
     assert not directory.exists()
 
 
+async def test_sizes(directory):
+    """The default is a gigabyte. The smallest size has room for nothing, and opens a spool."""
+    async with open_spool(directory) as spool:
+        assert spool.max_size == 2**30
+    for options in ({"max_size": 1}, {"max_size": 10, "retention": Retention(max_size=10)}):
+        async with open_spool(directory, **options) as spool:
+            assert spool.statistics().free == options["max_size"]
+            with pytest.raises(BatchTooLarge):
+                await spool.append(lines(1))
+
+
+def test_the_largest_values():
+    """They are right; one more is wrong, as above."""
+    assert Batch(2**31 - 1, b"", encoding="x" * 64, facts={"ab": "c" * (2**16 - 2)}).data == b""
+    with pytest.raises(ValueError, match="65536 characters"):
+        Batch(1, b"", encoding="x", facts={"ab": "c" * (2**16 - 1)})
+    assert Retention(max_size=0).max_size == 0
+
+
 async def test_appends_of_what_is_no_batch(directory):
     async with open_spool(directory) as spool:
         with pytest.raises(TypeError, match="batch must be a Batch, not bytes"):
