@@ -195,7 +195,6 @@ class Flusher:
         if appends or moves or due or probe:
             return _Taken(appends, moves, changes, trim)
         if alone:
-            self._after_failure = False
             return self._take()
         if not requests.appends and not self._short:
             # The changes that have failed are not wanted any more.

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import trio
@@ -19,6 +20,7 @@ from rsocket_trio.spool import (
     SpoolLocked,
     SpoolTooNew,
     describe_spool,
+    find_reach,
     open_spool,
 )
 from rsocket_trio.spool import directory as directory_module
@@ -342,6 +344,9 @@ async def test_a_truncated_database(directory, keep):
     os.truncate(directory / DATABASE, int(size * keep))
     with pytest.raises((SpoolFailed, NotASpool)):
         offline(directory, 0, 20)
+    for question in (describe_spool, partial(find_reach, start=0, size=2**40)):
+        with pytest.raises((SpoolFailed, NotASpool)):
+            question(directory)
     with pytest.raises((SpoolFailed, NotASpool)):
         async with open_spool(directory) as spool:
             await collect(spool.read(0))
@@ -372,7 +377,8 @@ async def test_a_damaged_log_loses_only_its_tail(directory, tmp_path):
 
 async def test_settings_of_the_database(directory):
     """Each commit is synced, and deleted data are not overwritten."""
-    wanted = {"journal_mode": "wal", "synchronous": 2, "page_size": 16384, "secure_delete": 0}
+    wanted = {"journal_mode": "wal", "synchronous": 2, "page_size": 16384, "secure_delete": 0,
+              "busy_timeout": 5000}  # fmt: skip
     for _ in range(2):
         async with open_spool(directory) as spool:
             connection = writer_of(spool)._connection

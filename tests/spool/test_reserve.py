@@ -238,6 +238,8 @@ def test_the_log_fits_into_the_database(directory, steps):
     )
 )
 @example([100, 100, 4000, 4000, 4000, 4185])
+@example([15_000] * 20)
+@example([8000] * 20)
 def test_how_many_pages_batches_need(directory, sizes):
     """The database does not grow by more than is reckoned, nor is twice as much reckoned."""
     shutil.rmtree(directory, ignore_errors=True)

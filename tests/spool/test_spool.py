@@ -22,6 +22,7 @@ from rsocket_trio.spool import (
     errors,
     open_spool,
 )
+from rsocket_trio.spool.instances import check_name
 from tests.spool.helpers import collect, events, lines, sized, transactions
 
 
@@ -179,6 +180,10 @@ def test_the_largest_values():
     with pytest.raises(ValueError, match="65536 characters"):
         Batch(1, b"", encoding="x", facts={"ab": "c" * (2**16 - 1)})
     assert Retention(max_size=0).max_size == 0
+    check_name("consumer", "x" * 200)
+    for name in ("", "x" * 201):
+        with pytest.raises(ValueError, match="the consumer must have 1 to 200 characters"):
+            check_name("consumer", name)
 
 
 async def test_appends_of_what_is_no_batch(directory):
