@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from typing import Final, cast
+from weakref import WeakSet
 
 import attrs
 import trio
@@ -59,7 +60,7 @@ class Ingest:
         self._channels: Final[Counter[int]] = Counter()
         self._idle = trio.Event()
         self._idle.set()
-        self._scopes: Final[set[trio.CancelScope]] = set()
+        self._scopes: Final[WeakSet[trio.CancelScope]] = WeakSet()  # those that wait now
 
     @property
     def pending_size(self) -> int:
@@ -88,10 +89,7 @@ class Ingest:
             self._scopes.add(scope)
             if self._storage.stopping.is_set():
                 scope.cancel(reason="the collector is stopping")
-            try:
-                yield partial(self._scopes.discard, scope)
-            finally:
-                self._scopes.discard(scope)
+            yield partial(self._scopes.discard, scope)
 
     # -- fire_and_forget ------------------------------------------------------------------------
 

@@ -173,6 +173,18 @@ async def test_a_reader_that_leaves_in_the_middle(directory):
                 assert sum([each.wanted async for each in batches]) == 3000
 
 
+async def test_connections_are_counted(directory):
+    """Those of all protocols, while they are open."""
+    async with running(directory, LUMBERJACK, RSOCKET) as collector:
+        assert collector.statistics().connections == 0
+        async with connect_lumberjack(uri_of(collector, "lumberjack")) as shipper:
+            await shipper.send([{"message": "a"}])
+            assert collector.statistics().connections == 1
+            async with connect_collector(uri_of(collector, "tcp")) as client:
+                assert (await client.statistics()).connections == 2
+        await until(lambda: collector.statistics().connections == 0)
+
+
 async def test_guards(directory):
     """An authenticator admits connections, for sending and for reading."""
 

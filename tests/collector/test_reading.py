@@ -530,6 +530,32 @@ async def test_a_peer_that_is_no_collector(items):
         assert spans(await everything(client, 1, 3, "id")) == [(1, 3)]
 
 
+async def test_a_range_that_is_taken_away(autojump_clock):
+    """A reader that has got something asks again at once. Another one has the time of its patience.
+
+    Else the reader of a collector with no memory would ask again and again, without a pause.
+    """
+    router, asked = Router(), []
+
+    @router.request_stream(READ)
+    async def read() -> AsyncIterator[Payload]:
+        asked.append(trio.current_time())
+        if len(asked) == 1:
+            yield item(stop=2)
+            raise stalled()
+        if len(asked) < 5:
+            raise stalled()
+        yield item(start=2)
+
+    async with connected(router) as client:
+        async with client.read(1, 3, spool_id="id", patience=1.0) as batches:
+            assert spans([await anext(batches)]) == [(1, 2)]
+            with pytest.raises(CollectorBusy):
+                await anext(batches)
+            assert [each - asked[0] for each in asked] == pytest.approx([0, 0, 0.5, 1.0], abs=0.1)
+            assert spans(await collect(batches)) == [(2, 3)]
+
+
 @pytest.mark.parametrize(
     ("sent", "code", "data", "error", "values"),
     [

@@ -336,7 +336,8 @@ async def test_a_collector_that_stays_busy(autojump_clock):
                     async with reading as batches:
                         with pytest.raises(CollectorBusy, match="max_read_memory"):
                             await anext(batches)
-                        assert took <= trio.current_time() - start <= took + 16
+                        most = took + 16 if patience else took
+                        assert took <= trio.current_time() - start <= most + 0.1
                         if patience == 60:
                             transport.going.set()
                             assert len((await items.receive()).data) == 20 * MB
