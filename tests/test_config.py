@@ -98,19 +98,32 @@ def test_every_setting_is_explained(kind):
         assert f"{field.name}:" in kind.__doc__
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        (kind, field)
-        for kind in (CollectorLimits, IngestConfig, SpoolConfig)
-        for field in attrs.fields(kind)
-        if field.type in ("int", "float")
-    ],
-    ids=lambda field: f"{field[0].__name__}.{field[1].name}",
-)
-def test_defaults_are_what_their_explanation_says(field):
+NUMBERS = [
+    pytest.param(kind, field, id=f"{kind.__name__}.{field.name}")
+    for kind in (CollectorLimits, IngestConfig, SpoolConfig)
+    for field in attrs.fields(kind)
+    if field.type in ("int", "float")
+]
+
+
+@pytest.mark.parametrize(("kind", "field"), NUMBERS)
+def test_the_least_values(kind, field):
+    """Nothing is unlimited by mistake, and only a batch may wait for no others."""
+    wrong = [-1, math.inf, math.nan] if field.type == "float" else [-1, 1.5]
+    if field.name == "linger":
+        assert kind(linger=0).linger == 0
+        wrong.append(-0.001)
+    else:
+        wrong.append(0)
+    assert getattr(kind(**{field.name: 1}), field.name) == 1
+    for value in wrong:
+        with pytest.raises((TypeError, ValueError), match=field.name):
+            kind(**{field.name: value})
+
+
+@pytest.mark.parametrize(("kind", "field"), NUMBERS)
+def test_defaults_are_what_their_explanation_says(kind, field):
     """Operators plan by these numbers."""
-    kind, field = field
     entry = rf"^ {{8}}{field.name}: (.*?)(?=^ {{8}}\w+: |\Z)"
     text = re.search(entry, kind.__doc__, re.MULTILINE | re.DOTALL)[1]
     text = " ".join(text.split())
