@@ -48,6 +48,19 @@ async def test_directories_are_made(directory):
     ]
 
 
+async def test_the_names_of_the_files_are_durable(directory, monkeypatch):
+    """The directory is synced before events come, or a power failure may lose all of them."""
+    synced, fsync = [], os.fsync
+
+    def note(descriptor):
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(directory_module.os, "fsync", note)
+    async with open_spool(directory):
+        assert directory.stat().st_ino in synced
+
+
 async def test_a_second_writer_in_this_process(directory):
     """It is refused with a text that says what to do, and the first one goes on."""
     directory.mkdir()
@@ -344,12 +357,29 @@ async def test_a_truncated_database(directory, keep):
     os.truncate(directory / DATABASE, int(size * keep))
     with pytest.raises((SpoolFailed, NotASpool)):
         offline(directory, 0, 20)
-    for question in (describe_spool, partial(find_reach, start=0, size=2**40)):
-        with pytest.raises((SpoolFailed, NotASpool)):
-            question(directory)
     with pytest.raises((SpoolFailed, NotASpool)):
         async with open_spool(directory) as spool:
             await collect(spool.read(0))
+
+
+async def test_a_page_that_is_damaged(directory):
+    """Each way of reading says so with an error of this package."""
+    async with open_spool(directory) as spool:
+        for _ in range(20):
+            await spool.append(lines(1, "x" * 20_000))
+    with (directory / DATABASE).open("r+b") as file:
+        file.seek(16384)
+        file.write(b"\xff" * 16384)
+    for question in (
+        describe_spool,
+        partial(find_reach, start=0, size=2**40),
+        partial(offline, start=0, stop=20),
+    ):
+        with pytest.raises(SpoolFailed, match="malformed"):
+            question(directory)
+    with pytest.raises(SpoolFailed):
+        async with open_spool(directory):
+            pass
 
 
 async def test_a_damaged_log_loses_only_its_tail(directory, tmp_path):
