@@ -57,6 +57,11 @@ class _Termination:
         self._settle: Final[list[Callable[[], None]]] = []
         self._pipe: tuple[int, int] | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether SIGTERM is handled here."""
+        return self._pipe is not None
+
     def settle_first(self, settle: Callable[[], None]) -> None:
         """Add a function. A program that handles SIGTERM itself is left alone."""
         with self._starting:
@@ -104,11 +109,35 @@ def _is_default() -> bool:
 _termination = _Termination()
 
 
+class _Fork(threading.local):
+    """The signals that are blocked in this thread, while it forks."""
+
+    blocked: set[signal.Signals | int] | None = None
+
+
+_fork = _Fork()
+
+
+def _hold_sigterm() -> None:
+    """A child would swallow the signal and tell its parent, until it has its own handling."""
+    if _termination.has_begun:
+        _fork.blocked = set(signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}))
+
+
+def _let_sigterm_come() -> None:
+    blocked, _fork.blocked = _fork.blocked, None
+    if blocked is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
 def _begin_anew() -> None:
     global _termination
     _termination.forget()
     _termination = _Termination()
+    _let_sigterm_come()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(
+        before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_begin_anew
+    )
