@@ -289,6 +289,8 @@ class World:
         if not self.appends:  # Otherwise the writer would go on in the middle of a line.
             self._finish(file)
         self._excuse(file)
+        if not self.runner.has_open(file.key):
+            file.held = False  # A command that starts now knows it by its name only.
         file.truncate()
         if self.appends:
             self._head(file)
