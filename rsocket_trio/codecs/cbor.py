@@ -148,7 +148,7 @@ class CborCodec:
             _check_parts(data, self._max_parts)
         try:
             return _item(data, any_keys=len(data) <= self._any_keys_size)
-        except Exception:
+        except Exception:  # cbor2 raises errors of many types
             if data and looks_like_text(data):
                 raise Mismatch(f"not CBOR{LIKE_TEXT}") from None
             raise

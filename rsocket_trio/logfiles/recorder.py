@@ -17,6 +17,9 @@ __all__ = ["Recorder"]
 _SHARE: Final = 4
 """After each write there is a pause of this many times its duration, so that a large registry does
 not take a whole core, and a slow disk is not busy all the time."""
+_LONGEST_PAUSE: Final = 2.0
+"""Seconds. Nothing of a new file is sent before it is written down: a disk that was stuck once for
+five seconds would else hold every new file back for twenty more."""
 _RETRY: Final = 1.0
 """Seconds until a write that failed is tried again."""
 
@@ -89,7 +92,8 @@ class Recorder:
                 self._changed.set()
                 await trio.sleep(_RETRY)
             else:
-                await trio.sleep(_SHARE * (trio.current_time() - began))
+                took = trio.current_time() - began
+                await trio.sleep(min(_SHARE * took, _LONGEST_PAUSE))
 
     async def finish(self) -> None:
         """Write the last changes. `run` must have ended.

@@ -20,7 +20,7 @@ async def test_every_line_arrives(tmp_path, seed, monkeypatch):
         world = World(tmp_path, seed, InMemory(nursery, monkeypatch))
         try:
             await world.run()
-        except BaseException:
+        except BaseException:  # raised again, with how to repeat it
             print(f"SHIPPER_SEEDS={seed}", *world.history, *world.described(), sep="\n  ")
             raise
         finally:

@@ -48,7 +48,7 @@ async def one(directory, seed, zygote):
         world = World(directory, seed, runner)
         try:
             await world.run()
-        except BaseException as error:
+        except BaseException as error:  # raised again, with how to repeat it
             if not isinstance(error, trio.Cancelled):
                 print(f"SHIPPER_SEEDS={seed}", *world.history, *world.described(), sep="\n  ")
                 print(runner.log)
