@@ -35,6 +35,10 @@ _INSTRUCTIONS: Final = 10_000_000
 a spool take less."""
 _LOOK: Final = 10_000
 """Instructions between two looks at their number."""
+_VALUE: Final = 2**20
+"""The largest value or row that SQLite may read in such a block, in bytes: names and numbers have
+less, and a prepared name of 400 MB took many seconds to read and to print."""
+_LENGTH: Final = 0  # sqlite3.SQLITE_LIMIT_LENGTH; this module does not import it
 
 _ODD: Final = """
 SELECT type, name FROM main.sqlite_schema
@@ -185,7 +189,8 @@ def close_database(path: Path, *, group: bool = False) -> None:
 def bounded(connection: sqlite3.Connection) -> Iterator[None]:
     """Let SQLite do a moment's work in the block: else it is interrupted (SQLITE_INTERRUPT).
 
-    The tables of a damaged database, or of one that somebody has prepared, may have no end.
+    The tables of a damaged database, or of one that somebody has prepared, may have no end. Values
+    of more than 1 MiB are refused (SQLITE_TOOBIG), so read no events here.
     """
     looks = 0
 
@@ -195,9 +200,11 @@ def bounded(connection: sqlite3.Connection) -> Iterator[None]:
         return looks > _INSTRUCTIONS // _LOOK
 
     connection.set_progress_handler(look, _LOOK)
+    largest = connection.setlimit(_LENGTH, _VALUE)
     try:
         yield
     finally:
+        connection.setlimit(_LENGTH, largest)
         connection.set_progress_handler(None, 0)
 
 

@@ -119,6 +119,19 @@ async def test_tables_without_end(prepared):
         describe_spool(prepared)
 
 
+async def test_a_name_without_end(prepared):
+    """It is refused before it is read; events of any size are no names."""
+    async with open_spool(prepared) as spool:
+        await spool.append(attrs.evolve(lines(1), data=b"x" * 3 * 2**20))
+    assert describe_spool(prepared).head > 0
+    changed(
+        prepared,
+        "INSERT INTO instances VALUES (CAST(zeroblob(2000000) AS TEXT), '', 0, 0, NULL, 0)",
+    )
+    with pytest.raises(SpoolFailed, match="too big"):
+        describe_spool(prepared)
+
+
 async def test_more_consumers_than_a_moment(prepared, monkeypatch):
     """Work has a bound, and the error says what to do."""
     monkeypatch.setattr("rsocket_trio.private_files._INSTRUCTIONS", 10_000)
