@@ -79,7 +79,7 @@ async def received(directory):
     connections = {}
     async with open_spool(directory) as spool:
         async for stored in spool.read(0):
-            numbers = connections.setdefault(stored.facts["peer"], [])
+            numbers = connections.setdefault(stored.facts["connection"], [])
             numbers += [json.loads(raw)["n"] for raw in stored_events(stored).raw]
     return list(connections.values())
 

@@ -11,12 +11,14 @@ import logging
 import os
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 
+import attrs
 import trio
 
-from rsocket_trio.lumberjack import ShipperConfig, connect, serve, ship_from, store_in
+from rsocket_trio.lumberjack import ShipperConfig, connect, serve, ship_from, to_store
 from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.spool import Batch, open_spool
 
@@ -29,8 +31,22 @@ CONFIG = ShipperConfig(
 
 
 async def receive(directory, port):
+    """Store what comes, with a name for its connection.
+
+    A peer's address is no name: when a victim is gone, the next connection may get its port.
+    """
+    began, connections = time.monotonic_ns(), {}
     async with open_spool(directory) as spool:
-        await serve(store_in(spool), f"lumberjack://127.0.0.1:{port}")
+
+        async def store(batch):
+            info, number = connections.setdefault(
+                id(batch.transport), (batch.transport, len(connections))
+            )
+            assert info is batch.transport  # It is kept, so its id is not used again.
+            facts = {"connection": f"{began} {number}"}
+            await spool.append(attrs.evolve(to_store(batch), facts=facts))
+
+        await serve(store, f"lumberjack://127.0.0.1:{port}")
 
 
 async def append(spool, done):

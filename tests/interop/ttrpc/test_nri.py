@@ -173,13 +173,18 @@ async def test_a_plugin_that_the_runtime_starts(runtime, tmp_path, configuration
 class Slow:
     """A plugin that does not answer in time.
 
+    At the deadline it is cancelled, and the runtime gives up: either may be first. So that the
+    answer "deadline exceeded" never comes before the runtime has given up, it cleans up slowly.
+
     Attributes:
         cancelled: Set when the handler has been cancelled.
+        dropped: To be set when the runtime has given up.
     """
 
     def __init__(self, messages):
         self.service = ttrpc.Service("nri.pkg.api.v1alpha1.Plugin")
         self.cancelled = trio.Event()
+        self.dropped = trio.Event()
         self._messages = messages
         self.service.method("Configure")(self.configure)
         self.service.method("Synchronize")(self.synchronize)
@@ -197,6 +202,8 @@ class Slow:
             await trio.sleep_forever()
         finally:
             self.cancelled.set()
+            with trio.CancelScope(shield=True):
+                await self.dropped.wait()
         return b""
 
 
@@ -224,10 +231,13 @@ async def test_a_plugin_that_is_too_slow(runtime, messages):
             register = ttrpc.Method.raw("nri.pkg.api.v1alpha1.Runtime", "RegisterPlugin")
             await client.unary(register, request.SerializeToString())
             await there.said("synchronized")
-            created = await there.run_container("web", {})
-            assert created["error"] == ""
-            assert any("closing plugin 20-slow" in line for line in there.log)
-            await slow.cancelled.wait()
+            try:
+                created = await there.run_container("web", {})
+                assert created["error"] == ""
+                assert any("closing plugin 20-slow" in line for line in there.log)
+                await slow.cancelled.wait()
+            finally:
+                slow.dropped.set()
             await client.wait_closed()
 
 

@@ -91,13 +91,16 @@ def test_half_a_window_comes_again():
 
 
 def test_the_order_of_each_connection():
-    """Connections may begin anywhere, and leave out nothing."""
+    """Connections may begin at a line that came before, also with a port that was used, and
+    leave out nothing.
+    """
 
     def on(peer, *groups):
         return [attrs.evolve(window, peer=peer) for window in windows(*groups)]
 
     assert_in_order([*on("a", [0, 1], [2]), *on("b", [1, 2], [3, 4, 5])], LINES)
-    for wrong in (on("a", [0, 1], [3]), on("a", [0, 1], [1, 2]), on("a", [1, 0])):
+    assert_in_order(on("a", [0, 1], [2], [1, 2], [3]), LINES)
+    for wrong in (on("a", [0, 1], [3]), on("a", [0, 1, 3]), on("a", [0, 2, 1])):
         with pytest.raises(AssertionError, match=r"a: 'line .' is not line"):
             assert_in_order(wrong, LINES)
 
