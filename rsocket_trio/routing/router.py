@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import attrs
+import trio
 
 from ..codecs import Codecs
 from ..config import DEFAULT_LIMITS, Limits
@@ -144,23 +145,38 @@ class Router(Responder):
             accept_resume=self.accept_resume,
         )
 
-    def request_response(self, route: str | None = None) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
+    def request_response(  # type: ignore[override]  # decorator, see above
+        self, route: str | None = None, *, thread: bool | trio.CapacityLimiter = False
+    ) -> Callable[[F], F]:
         """Register an async function that returns one result.
 
+        Args:
+            route: The first routing tag of its requests; ``None``: they have no route.
+            thread: The function is not async, and runs in a worker thread: True (trio's limiter
+                bounds the threads), or a `trio.CapacityLimiter` for it. A request that is
+                cancelled waits for its end; the function finds out by
+                `trio.from_thread.check_cancelled`.
+
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one for that route already, or the route is too long.
         """
-        return self._register(Interaction.REQUEST_RESPONSE, route)
+        return self._register(Interaction.REQUEST_RESPONSE, route, thread)
 
-    def fire_and_forget(self, route: str | None = None) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
+    def fire_and_forget(  # type: ignore[override]  # decorator, see above
+        self, route: str | None = None, *, thread: bool | trio.CapacityLimiter = False
+    ) -> Callable[[F], F]:
         """Register an async function whose result or failure is not sent.
 
+        Args:
+            route: As for `request_response`.
+            thread: As for `request_response`.
+
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one for that route already, or the route is too long.
         """
-        return self._register(Interaction.FIRE_AND_FORGET, route)
+        return self._register(Interaction.FIRE_AND_FORGET, route, thread)
 
     def request_stream(self, route: str | None = None) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
         """Register an async generator, or an async function that returns an async iterable.
@@ -184,22 +200,27 @@ class Router(Responder):
         """
         return self._register(Interaction.REQUEST_CHANNEL, route)
 
-    def metadata_push(self) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
+    def metadata_push(self, *, thread: bool | trio.CapacityLimiter = False) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
         """Register the async function that takes metadata about the connection.
+
+        Args:
+            thread: As for `request_response`.
 
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one already.
         """
-        return self._register(Interaction.METADATA_PUSH, None)
+        return self._register(Interaction.METADATA_PUSH, None, thread)
 
     @overload
-    def events(self, /) -> Callable[[F], F]: ...
+    def events(self, /, *, thread: bool | trio.CapacityLimiter = False) -> Callable[[F], F]: ...
 
     @overload
-    def events(self, function: F, /) -> F: ...
+    def events(self, function: F, /, *, thread: bool | trio.CapacityLimiter = False) -> F: ...
 
-    def events(self, function: Any = None, /) -> Any:
+    def events(
+        self, function: Any = None, /, *, thread: bool | trio.CapacityLimiter = False
+    ) -> Any:
         """Register the async function that takes batches of events, with or without parentheses.
 
         `rsocket_trio.lumberjack.serve` calls it for the router that it serves. When it returns, the
@@ -213,15 +234,17 @@ class Router(Responder):
         * `TransportInfo` receives facts about the connection, ``Annotated[User, Principal]`` the
           principal.
 
+        With ``thread`` the function is not async; see `request_response`.
+
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one already.
         """
         if function is None:
-            return self._register(Delivery.EVENTS, None)
+            return self._register(Delivery.EVENTS, None, thread)
         if not callable(function):
             raise TypeError(f"write @router.events(): events come without a route {function!r}")
-        return self._register(Delivery.EVENTS, None)(function)
+        return self._register(Delivery.EVENTS, None, thread)(function)
 
     def include(self, other: Router, prefix: str = "") -> None:
         """Serve the handlers of another router, too: those it has now, and those it gets later.
@@ -272,7 +295,9 @@ class Router(Responder):
         """Whether a function of this router may refuse clients; those of included ones apart."""
         return self._table.guard.is_needed
 
-    def _register(self, interaction: Kind, route: str | None) -> Callable[[F], F]:
+    def _register(
+        self, interaction: Kind, route: str | None, thread: bool | trio.CapacityLimiter = False
+    ) -> Callable[[F], F]:
         if isinstance(route, Payload):
             raise TypeError(
                 "a Router is given to serve or returned by an acceptor. To call a handler without "
@@ -288,7 +313,7 @@ class Router(Responder):
         table.check_free(interaction, route)
 
         def register(function: F) -> F:
-            signature = read_signature(function, interaction)
+            signature = read_signature(function, interaction, thread)
             table.add(interaction, route, Registered(signature, table.settings))
             return function
 

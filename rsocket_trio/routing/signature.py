@@ -8,9 +8,11 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import AsyncIterable, Callable
+from functools import partial, wraps
 from typing import Any, Final, Union
 
 import attrs
+import trio
 
 from ..codecs import Codecs
 from ..codecs.annotations import ANY, NONE, annotation_name, members_of, with_names
@@ -84,14 +86,21 @@ class Signature:
         return name_of(self.function)
 
 
-def read_signature(function: Callable[..., Any], interaction: Kind) -> Signature:
+def read_signature(
+    function: Callable[..., Any], interaction: Kind, thread: bool | trio.CapacityLimiter = False
+) -> Signature:
     """Read what a handler takes and returns.
+
+    Args:
+        function: The handler.
+        interaction: What it answers.
+        thread: It is not async, and runs in a worker thread.
 
     Raises:
         TypeError: It cannot be a handler of that interaction; the text says what to change.
     """
     inner, bound = unpacked(function)
-    _check_kind(inner, interaction)
+    _check_kind(inner, interaction, thread)
     hints = _hints(inner)
     parameters = tuple(
         [
@@ -127,7 +136,7 @@ def read_signature(function: Callable[..., Any], interaction: Kind) -> Signature
         reason = "no parameter receives the events: annotate one `list[T]`, T being the type of one"
         raise wrong(function, interaction, f"{reason} event, or annotate one `Batch`")
     return Signature(
-        function=function,
+        function=function if thread is False else _in_thread(function, thread),
         interaction=interaction,
         parameters=parameters,
         result=_result(function, interaction, hints),
@@ -142,14 +151,43 @@ def _parameters(function: Callable[..., Any], interaction: Kind) -> list[inspect
         raise wrong(function, interaction, "it cannot take the arguments of partial()") from error
 
 
-def _check_kind(function: Callable[..., Any], interaction: Kind) -> None:
+def _in_thread(
+    function: Callable[..., Any], thread: bool | trio.CapacityLimiter
+) -> Callable[..., Any]:
+    """Return an async function that runs another one in a worker thread."""
+    limiter = None if isinstance(thread, bool) else thread
+    inner, _ = unpacked(function)
+
+    @wraps(inner)  # its name is for people
+    async def run(*arguments: Any, **keywords: Any) -> Any:
+        call = partial(function, *arguments, **keywords)
+        return await trio.to_thread.run_sync(call, limiter=limiter)
+
+    return run
+
+
+def _check_kind(
+    function: Callable[..., Any], interaction: Kind, thread: bool | trio.CapacityLimiter
+) -> None:
+    if not isinstance(thread, bool | trio.CapacityLimiter):
+        raise TypeError(f"thread is True or a trio.CapacityLimiter, not {kind_of(thread)}")
     if not inspect.isfunction(function) and not inspect.ismethod(function):
         reason = "it is neither a function, nor a method, nor an object that can be called"
         raise wrong(function, interaction, reason)
+    if thread is not False:
+        if _is_async(inspect.unwrap(function)):
+            raise wrong(function, interaction, "it is async, so it needs no thread")
+        if interaction.is_stream or inspect.isgeneratorfunction(function):
+            reason = "a stream does not run in a thread: write `async def`, and call "
+            reason += "trio.to_thread.run_sync there for what blocks"
+            raise wrong(function, interaction, reason)
+        return
     if inspect.iscoroutinefunction(function):
         return
     if not inspect.isasyncgenfunction(function):
         reason = "it is not async: write `async def`"
+        if not interaction.is_stream:
+            reason += ", or let it run in a worker thread with thread=True"
         if _is_async(inspect.unwrap(function)):
             reason = (
                 "a decorator of it returns a function that is not async: write `async def` there"
