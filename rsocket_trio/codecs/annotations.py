@@ -45,6 +45,8 @@ ANY: Final = (Any, object)
 """Annotations that allow any value."""
 
 _MAX_NAME: Final = 100
+_NAME: Final = "rsocket_trio.name"
+"""The key in the metadata of a field for its name in data: other libraries have keys there, too."""
 _UNIONS: Final = (typing.Union, types.UnionType)
 _REQUIRED: Final[Any] = typing.Required
 _NOT_REQUIRED: Final[Any] = typing.NotRequired
@@ -269,9 +271,9 @@ def _struct_fields(cls: type[msgspec.Struct], hints: dict[str, Any]) -> list[Fie
 
 def _key_of(name: str, metadata: Mapping[Any, Any]) -> str:
     """Return the name of a field in data, which its metadata may say."""
-    key = metadata.get("name", name)
+    key = metadata.get(_NAME, name)
     if not isinstance(key, str):
-        raise Unconvertible(f"the `name` in the metadata of {name!r} is no text")
+        raise Unconvertible(f"{_NAME!r} in the metadata of {name!r} is no text")
     return key
 
 

@@ -20,8 +20,7 @@ import msgspec
 
 from ..field_checks import COUNT, argument, whole
 from .annotations import ANY
-from .compiling import Kept
-from .containers import as_it_is
+from .by_annotation import AnnotationCodec
 from .conventions import Conventions
 from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
@@ -39,13 +38,13 @@ from .scalars import (
     moment_text,
     time_of,
 )
-from .shapes import Shape, exactly, from_text, made_of
+from .shapes import Shape, as_it_is, exactly, from_text, made_of
 from .writing import Writers
 
 __all__ = ["CborCodec"]
 
 
-class CborCodec:
+class CborCodec(AnnotationCodec):
     """``application/cbor`` (RFC 8949), with cbor2. attrs classes and dataclasses are maps.
 
     Data are exactly one item. Tags for shared values, references to earlier text, regular
@@ -77,8 +76,7 @@ class CborCodec:
         types: Types | None = None,
     ) -> None:
         self._conventions = Conventions(rename, enums, Models(types))
-        self._readers = Readers(_LEAVES, self._conventions)
-        self._writers = Writers(
+        writers = Writers(
             _WRITERS,
             _KEPT,
             self._conventions,
@@ -88,28 +86,11 @@ class CborCodec:
             kept_keys=_KEPT - {UUID},
             among_others={datetime: _with_offset},
         )
-        self._encoders = Kept(self._encoder)
-        self._decoders = Kept(self._decoder)
+        super().__init__(Readers(_LEAVES, self._conventions), writers)
         argument("any_keys_size", any_keys_size, whole(0))
         argument("max_parts", max_parts, COUNT)
         self._any_keys_size = any_keys_size
         self._max_parts = max_parts
-
-    def check_decode(self, annotation: Any) -> None:
-        """See `Codec.check_decode`."""
-        self._readers.reader(annotation)
-
-    def check_encode(self, annotation: Any) -> None:
-        """See `Codec.check_encode`."""
-        self._writers.writer(annotation)
-
-    def encode(self, value: Any, annotation: Any) -> bytes:
-        """See `Codec.encode`."""
-        return self._encoders.of(annotation)(value)
-
-    def decode(self, data: bytes, annotation: Any) -> object:
-        """See `Codec.decode`."""
-        return self._decoders.of(annotation)(data)
 
     def _encoder(self, annotation: Any) -> Callable[[Any], bytes]:
         write, is_deep = self._writers.any_writer(annotation)

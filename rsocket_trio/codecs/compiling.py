@@ -1,4 +1,4 @@
-"""Compile annotations once: a `Compiler` makes their forms, and `Kept` keeps what is made.
+"""Compile annotations once: `Compiler` and `Converters` make their forms, `Kept` keeps them.
 
 Readers and writers are compiled in the same way: an annotation together with all the types it is
 made of. A type that contains itself, like a tree, is compiled with a reference that is filled in
@@ -7,20 +7,27 @@ later.
 
 from __future__ import annotations
 
+import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
-from .annotations import annotation_name
+import msgspec
+
+from .annotations import ANY, NONE, annotation_name, bounded_members, stripped
+from .bounds import check_of
 from .mismatch import Unconvertible
 
-__all__ = ["MAX_KNOWN", "Compiler", "Kept"]
+__all__ = ["Bounded", "Compiler", "Converters", "Kept"]
 
-MAX_KNOWN: Final = 1024
+_MAX_KNOWN: Final = 1024
 """The most annotations for which something is kept. Only a program that makes classes while it runs
 has more. Then all of it is dropped, and made again when it is needed."""
 
 T = TypeVar("T")
+Bounded = list[tuple[Any, list[msgspec.Meta]]]
+"""The members of a union, each with its bounds."""
 
 
 class Compiler(ABC, Generic[T]):
@@ -80,6 +87,64 @@ class Compiler(ABC, Generic[T]):
         """
 
 
+class Converters(Compiler[T]):
+    """Compiles how values of one annotation are read, or how they are written."""
+
+    def _compile(self, annotation: Any) -> T:
+        members = bounded_members(annotation)
+        if len(members) == 1:
+            [(plain, bounds)] = members
+            return self._bounded(self._alone(plain), plain, bounds)
+        if any(member in ANY for member, _ in members):
+            return self._anything
+        return self._union(members, annotation_name(stripped(annotation)))
+
+    def _alone(self, plain: Any) -> T:
+        if plain in ANY:
+            return self._anything
+        plain = NONE if plain is None else plain
+        return self._of(plain, typing.get_origin(plain) or plain, annotation_name(plain))
+
+    def _bounded(self, form: T, plain: Any, bounds: Sequence[msgspec.Meta]) -> T:
+        return self._checked(form, check_of(plain, bounds)) if bounds else form
+
+    def _members(
+        self, members: Bounded, instead: Mapping[Any, T] = MappingProxyType({})
+    ) -> list[tuple[Any, T]]:
+        """Return the members of a union with their forms, some of which may be others there."""
+        return [
+            (member, self._bounded(instead.get(member) or self.compiled(member), member, bounds))
+            for member, bounds in members
+        ]
+
+    def _part(self, step: str, annotations: Sequence[Any]) -> T:
+        """Return the form of the first of ``annotations``; that of anything if there is none."""
+        if not annotations:
+            return self._anything
+        try:
+            return self.compiled(annotations[0])
+        except Unconvertible as error:
+            error.within(step)
+            raise
+
+    @property
+    @abstractmethod
+    def _anything(self) -> T:
+        """The form of any value."""
+
+    @abstractmethod
+    def _of(self, plain: Any, cls: Any, name: str) -> T:
+        """Return the form of a type that is no union, with its origin and its name."""
+
+    @abstractmethod
+    def _union(self, members: Bounded, name: str) -> T:
+        """Return the form of a union."""
+
+    @abstractmethod
+    def _checked(self, form: T, check: Callable[[Any], None]) -> T:
+        """Return a form with a check of the value in Python."""
+
+
 class Kept(Generic[T]):
     """What is made of annotations, once of each.
 
@@ -99,7 +164,7 @@ class Kept(Generic[T]):
             return self._make(annotation)
         if known is None:
             known = self._make(annotation)
-            if len(self._known) > MAX_KNOWN:
+            if len(self._known) > _MAX_KNOWN:
                 self._known.clear()
             self._known[annotation] = known
         return known

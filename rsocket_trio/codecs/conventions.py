@@ -23,8 +23,8 @@ class Conventions:
 
     Attributes:
         rename: ``camel`` for ``orderId`` in place of ``order_id``, in attrs classes and
-            dataclasses; ``None`` for the names of the fields. A ``name`` in the metadata of a field
-            comes first.
+            dataclasses; ``None`` for the names of the fields. ``rsocket_trio.name`` in the metadata
+            of a field comes first.
         enums: Whether members are written by their ``value`` or by their ``name``. A Flag is always
             its value: combined members have no name.
         models: Classes that convert themselves.

@@ -15,7 +15,7 @@ from uuid import UUID
 import attrs
 import msgspec
 
-from .compiling import Kept
+from .by_annotation import AnnotationCodec
 from .conventions import Conventions
 from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
@@ -39,7 +39,7 @@ from .writing import Writers
 __all__ = ["JsonCodec"]
 
 
-class JsonCodec:
+class JsonCodec(AnnotationCodec):
     """``application/json`` (RFC 8259), in UTF-8. attrs classes and dataclasses are objects.
 
     NaN and Infinity are refused, reading and writing, and so are numbers too large for a float,
@@ -60,34 +60,17 @@ class JsonCodec:
         types: Types | None = None,
     ) -> None:
         self._conventions = Conventions(rename, enums, Models(types))
-        self._readers = Readers(_LEAVES, self._conventions, _INT_KEY)
+        readers = Readers(_LEAVES, self._conventions, _INT_KEY)
         self._exact_readers = Readers(_LEAVES, self._conventions, _INT_KEY, exact=True)
-        self._writers = Writers(
+        writers = Writers(
             _WRITERS,
             PLAIN_TYPES - {float},
             self._conventions,
             key=_key,
             kept_keys=frozenset((str,)),
-            check_key=lambda key: self._readers.reader(GenericAlias(dict, (key, Any))),
+            check_key=lambda key: readers.reader(GenericAlias(dict, (key, Any))),
         )
-        self._encoders = Kept(self._encoder)
-        self._decoders = Kept(self._decoder)
-
-    def check_decode(self, annotation: Any) -> None:
-        """See `Codec.check_decode`."""
-        self._readers.reader(annotation)
-
-    def check_encode(self, annotation: Any) -> None:
-        """See `Codec.check_encode`."""
-        self._writers.writer(annotation)
-
-    def encode(self, value: Any, annotation: Any) -> bytes:
-        """See `Codec.encode`."""
-        return self._encoders.of(annotation)(value)
-
-    def decode(self, data: bytes, annotation: Any) -> object:
-        """See `Codec.decode`."""
-        return self._decoders.of(annotation)(data)
+        super().__init__(readers, writers)
 
     def _encoder(self, annotation: Any) -> Callable[[Any], bytes]:
         write, is_deep = self._writers.any_writer(annotation)

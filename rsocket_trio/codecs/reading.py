@@ -21,11 +21,8 @@ import attrs
 import msgspec
 
 from .annotations import (
-    ANY,
-    NONE,
     Field,
     annotation_name,
-    bounded_members,
     has_fields,
     is_named_tuple,
     is_typed_dict,
@@ -33,23 +30,30 @@ from .annotations import (
     stripped,
     typed_dict_fields,
 )
-from .bounds import check_of
-from .compiling import Compiler, Kept
-from .containers import (
+from .compiling import Bounded, Converters, Kept
+from .conventions import Conventions
+from .mismatch import Mismatch, Unconvertible, raise_missing
+from .shapes import (
     ARRAY,
     DICT,
+    PLAIN,
     SETS,
+    Reader,
+    Shape,
     as_it_is,
     check_alike,
+    enum,
+    floats_of,
     items,
+    literal,
+    made,
+    made_from,
     mapping,
     positions,
     set_of,
     steps_of,
+    with_floats,
 )
-from .conventions import Conventions
-from .mismatch import Mismatch, Unconvertible, raise_missing
-from .shapes import PLAIN, Reader, Shape, enum, floats_of, literal, made, made_from, with_floats
 from .unions import choice_of
 
 __all__ = ["Readers", "no_way"]
@@ -115,7 +119,7 @@ class Readers:
         return leaf in self._kept.of(annotation)[1]
 
 
-class _Compiler(Compiler[Shape]):
+class _Compiler(Converters[Shape]):
     """Compiles one annotation, with all the types it is made of."""
 
     def __init__(self, readers: Readers) -> None:
@@ -126,26 +130,25 @@ class _Compiler(Compiler[Shape]):
     def _reference(self, annotation: Any, whole: list[Shape]) -> Shape:
         return Shape(lambda value: whole[0].read(value), _taken_by(annotation))
 
-    def _compile(self, annotation: Any) -> Shape:
-        members = bounded_members(annotation)
-        if len(members) == 1:
-            [(member, bounds)] = members
-            return _bounded(self._of(member), member, bounds)
-        if any(member in ANY for member, _ in members):
-            return self._readers.anything
-        shapes = [
-            (member, _bounded(self.compiled(member), member, bounds)) for member, bounds in members
-        ]
-        name = annotation_name(stripped(annotation))
-        return choice_of(name, shapes, self._readers.conventions)
+    @property
+    def _anything(self) -> Shape:
+        return self._readers.anything
 
-    def _of(self, plain: Any) -> Shape:
-        if plain in ANY:
-            return self._readers.anything
+    def _union(self, members: Bounded, name: str) -> Shape:
+        return choice_of(name, self._members(members), self._readers.conventions)
+
+    def _checked(self, form: Shape, check: Callable[[Any], None]) -> Shape:
+        read_any = form.read
+
+        def read(value: Any) -> Any:
+            done = read_any(value)
+            check(done)
+            return done
+
+        return attrs.evolve(form, read=read)
+
+    def _of(self, plain: Any, cls: Any, name: str) -> Shape:
         conventions = self._readers.conventions
-        plain = NONE if plain is None else plain
-        cls = typing.get_origin(plain) or plain
-        name = annotation_name(plain)
         if cls is typing.Literal:
             return self._with_floats(literal(name, typing.get_args(plain), conventions))
         if not isinstance(cls, type):
@@ -187,19 +190,19 @@ class _Compiler(Compiler[Shape]):
         if cls in _MAPPINGS or cls in _SPECIAL_MAPPINGS:
             return self._mapping(cls, arguments, name)
         if cls in _SEQUENCES or cls is deque:
-            return items(self._part("[]", arguments), name, deque if cls is deque else list)
+            return items(self._part("[]", arguments).read, name, deque if cls is deque else list)
         if cls in _SETS or cls in _FROZEN_SETS:
             make = set_of(set if cls in _SETS else frozenset, name, _check_of(arguments))
-            return items(self._part("[]", arguments), name, make, SETS)
+            return items(self._part("[]", arguments).read, name, make, SETS)
         raise no_way(plain)
 
     def _tuple(self, plain: Any, arguments: tuple[Any, ...], name: str) -> Shape:
         if arguments[-1:] == (...,) or plain in _BARE_TUPLES:
-            return items(self._part("[]", arguments), name, tuple)
+            return items(self._part("[]", arguments).read, name, tuple)
         if any(_is_unpacked(argument) for argument in arguments):
             raise no_way(plain)
         parts = [
-            (step, self._part(step, (argument,)))
+            (step, self._part(step, (argument,)).read)
             for step, argument in zip(steps_of(arguments), arguments, strict=True)
         ]
         return positions(parts, len(parts), name, tuple)
@@ -214,14 +217,13 @@ class _Compiler(Compiler[Shape]):
         elif cls is defaultdict:
             factory = typing.get_origin(values[0]) or values[0] if values else None
             make = partial(defaultdict, factory if isinstance(factory, type) else None)
-        return mapping(read_key, self._part("[value]", values), name, make, check)
+        return mapping(read_key, self._part("[value]", values).read, name, make, check)
 
     def _key(self, arguments: tuple[Any, ...]) -> Reader:
-        read = self._part("[key]", arguments)
-        int_key = self._readers.key
+        shape = self._part("[key]", arguments)
+        read, int_key = shape.read, self._readers.key
         if not arguments or int_key is None:
             return read
-        shape = self.compiled(arguments[0])
         kinds = shape.takes - shape.spare
         if kinds <= {str}:
             return read
@@ -244,7 +246,7 @@ class _Compiler(Compiler[Shape]):
         fields = named_tuple_fields(plain)
         steps = [f".{field.key}" for field in fields]
         parts = [
-            (step, self._part(step, (field.annotation,)))
+            (step, self._part(step, (field.annotation,)).read)
             for step, field in zip(steps, fields, strict=True)
         ]
         required = sum([field.required for field in fields])
@@ -253,7 +255,7 @@ class _Compiler(Compiler[Shape]):
     def _fields(self, fields: list[Field], name: str) -> Reader:
         required, optional = [], []
         for field in fields:
-            read_field = self._part(f".{field.key}", (field.read_as,))
+            read_field = self._part(f".{field.key}", (field.read_as,)).read
             if field.required:
                 expected = annotation_name(stripped(field.read_as))
                 required.append((field.key, field.argument, read_field, expected))
@@ -291,29 +293,6 @@ class _Compiler(Compiler[Shape]):
                     yield f".{key}", raise_missing, expected
 
         return read
-
-    def _part(self, step: str, annotations: tuple[Any, ...]) -> Reader:
-        """Return the reader of the first of ``annotations``; of anything if there is none."""
-        if not annotations:
-            return self._readers.anything.read
-        try:
-            return self.compiled(annotations[0]).read
-        except Unconvertible as error:
-            error.within(step)
-            raise
-
-
-def _bounded(shape: Shape, plain: Any, bounds: list[msgspec.Meta]) -> Shape:
-    if not bounds:
-        return shape
-    check, read_any = check_of(plain, bounds), shape.read
-
-    def read(value: Any) -> Any:
-        done = read_any(value)
-        check(done)
-        return done
-
-    return attrs.evolve(shape, read=read)
 
 
 def _of_struct(read_fields: Reader, cls: Any, known: set[str]) -> Reader:

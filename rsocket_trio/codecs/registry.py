@@ -109,8 +109,8 @@ class Codecs:
             itself, in UTF-8, whatever the MIME type is. Texts within other values are not affected.
         rename: ``camel`` for names like ``orderId`` in data, for the field ``order_id`` of an attrs
             class or a dataclass. Without it, names in data are those of the fields. Keys of typed
-            dicts stay as they are. A field with metadata ``{"name": "orderNo"}`` has this name,
-            with the option and without it.
+            dicts stay as they are. A field with metadata ``{"rsocket_trio.name": "orderNo"}`` has
+            this name, with the option and without it.
         enums: ``name`` if members of enums are written by their names, ``value`` if by their
             values. A ``Flag`` is always written by its value.
         types: Classes that convert themselves, for CBOR, JSON and text: by base class,

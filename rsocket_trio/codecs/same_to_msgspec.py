@@ -27,13 +27,14 @@ from .annotations import (
     ANY,
     NONE,
     Field,
+    bounded_members,
     has_fields,
     is_named_tuple,
     is_typed_dict,
-    members_of,
     named_tuple_fields,
     typed_dict_fields,
 )
+from .compiling import Bounded
 from .conventions import Conventions
 from .left_out import class_attribute
 
@@ -57,6 +58,11 @@ _TOLD_APART: Final = (bool, int, float, str, None, NONE)
 """Types whose unions need no choice: no value is of two of them."""
 _LISTS: Final = (list, abc.Sequence, abc.MutableSequence, abc.Collection)
 _MAPPINGS: Final = (dict, abc.Mapping, abc.MutableMapping)
+_BOUNDS: Final = (
+    "gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz",
+)  # fmt: skip
+_EXACT: Final = 2**53
+"""Up to here each int is the same number as a float."""
 _GENERATED: Final = ("<string>", "<attrs generated")
 """How the names of files begin that code of dataclasses, named tuples and attrs has."""
 _HOOKS: Final = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__", "__attrs_init__")
@@ -87,36 +93,40 @@ class _Comparison:
         self._begun: set[Any] = set()
 
     def is_same(self, annotation: Any, info: inspect.Type) -> bool:
-        members = members_of(annotation)
-        if not set(ANY).isdisjoint(members):
+        members = bounded_members(annotation)
+        if any(member in ANY for member, _ in members):
             return type(info) is inspect.AnyType
         if len(members) > 1:
             return self._is_same_union(members, info)
-        plain = NONE if members[0] is None else members[0]
+        [(plain, bounds)] = members
+        return _has_bounds(info, bounds) and self._is_same_alone(plain, info)
+
+    def _is_same_alone(self, plain: Any, info: inspect.Type) -> bool:
+        plain = NONE if plain is None else plain
         if self._conventions.models.has(typing.get_origin(plain) or plain):
             return False
         if plain is Decimal and not self._decimals:
             return False
         if plain in _SCALARS:
-            return info == _SCALARS[plain]  # with constraints it is not equal
+            return type(info) is type(_SCALARS[plain])
         cls, arguments = typing.get_origin(plain) or plain, typing.get_args(plain)
         match info:
             case inspect.LiteralType(values=values):
                 return _is_same_literal(cls, arguments, values)
             case inspect.EnumType(cls=understood):
                 return cls is understood and self._is_plain_enum(understood)
-            case inspect.ListType(item_type=item, min_length=None, max_length=None):
+            case inspect.ListType(item_type=item):
                 return cls in _LISTS and self._is_same_item(arguments, item)
-            case inspect.VarTupleType(item_type=item, min_length=None, max_length=None):
+            case inspect.VarTupleType(item_type=item):
                 is_open = not arguments or arguments[1:] == (...,)
                 return cls is tuple and is_open and self._is_same_item(arguments, item)
             case inspect.TupleType(item_types=items):
                 return cls is tuple and self._are_same(arguments, items)
-            case inspect.SetType(item_type=item, min_length=None, max_length=None):
+            case inspect.SetType(item_type=item):
                 return cls in (set, abc.MutableSet) and arguments == (str,) == _names(item)
-            case inspect.FrozenSetType(item_type=item, min_length=None, max_length=None):
+            case inspect.FrozenSetType(item_type=item):
                 return cls is frozenset and arguments == (str,) == _names(item)
-            case inspect.DictType(key_type=key, value_type=value, min_length=None, max_length=None):
+            case inspect.DictType(key_type=key, value_type=value):
                 # The hashes of text cannot be chosen by a peer.
                 of_text = arguments[:1] == (str,) == _names(key)
                 return cls in _MAPPINGS and of_text and self.is_same(arguments[1], value)
@@ -140,16 +150,18 @@ class _Comparison:
                 return same and self._have_same(plain, named_tuple_fields(plain), parts)
         return False
 
-    def _is_same_union(self, members: tuple[Any, ...], info: inspect.Type) -> bool:
+    def _is_same_union(self, members: Bounded, info: inspect.Type) -> bool:
         if not isinstance(info, inspect.UnionType) or len(info.types) != len(members):
             return False
-        if all(member in _TOLD_APART for member in members):
-            wanted = [_SCALARS[NONE if member is None else member] for member in members]
+        if all(member in _TOLD_APART and not bounds for member, bounds in members):
+            wanted = [_SCALARS[NONE if member is None else member] for member, _ in members]
             return all(each in info.types for each in wanted)
-        others = [member for member in members if member not in (None, NONE)]
-        if len(others) != 1:
+        others = [each for each in members if each[0] not in (None, NONE)]
+        infos = [each for each in info.types if each != _SCALARS[NONE]]
+        if len(others) != 1 or len(infos) != 1:
             return False
-        return self.is_same(*others, *[each for each in info.types if each != _SCALARS[NONE]])
+        [(plain, bounds)], [other] = others, infos
+        return _has_bounds(other, bounds) and self._is_same_alone(plain, other)
 
     def _is_same_item(self, arguments: tuple[Any, ...], item: inspect.Type) -> bool:
         return self.is_same(arguments[0] if arguments else Any, item)
@@ -179,6 +191,23 @@ class _Comparison:
             and type(cls).__call__ is EnumMeta.__call__
             and cls._missing_.__func__ is vars(Enum)["_missing_"].__func__
         )
+
+
+def _has_bounds(info: inspect.Type, bounds: list[msgspec.Meta]) -> bool:
+    """Whether msgspec has just these bounds, and tests them as `check_of` does.
+
+    Floats are compared with bounds that are floats, and it tests multiples as floats.
+    """
+    found = {key: getattr(info, key, None) for key in _BOUNDS}
+    wanted: dict[str, Any] = dict.fromkeys(_BOUNDS)
+    for meta in bounds:
+        wanted |= {key: value for key in _BOUNDS if (value := getattr(meta, key)) is not None}
+    numbers = [bound for bound in wanted.values() if isinstance(bound, int | float)]
+    return (
+        found == wanted
+        and wanted["multiple_of"] is None
+        and all(abs(number) <= _EXACT for number in numbers)
+    )
 
 
 def _is(cls: Any, understood: Any) -> bool:

@@ -2,59 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 from .annotations import ANY, NONE, members_of
 from .bounds import check_in
 from .json import JsonCodec
 from .mismatch import Mismatch, Unconvertible
-from .models import Types
 
 __all__ = ["OctetStreamCodec", "TextCodec"]
 
 
-class TextCodec:
+class TextCodec(JsonCodec):
     """``text/plain``, in UTF-8, for people who type.
 
     A ``str``, or a value without a particular annotation, is the text as it is. All other types
-    are read and written as JSON text, so that ``42`` or ``{"a": 1}`` can be typed.
-
-    Args:
-        rename: See `Codecs`.
-        enums: See `Codecs`.
-        types: See `Codecs`.
+    are read and written as JSON text, so that ``42`` or ``{"a": 1}`` can be typed. The arguments
+    are those of `JsonCodec`.
     """
 
-    def __init__(
-        self,
-        *,
-        rename: Literal["camel"] | None = None,
-        enums: Literal["value", "name"] = "value",
-        types: Types | None = None,
-    ) -> None:
-        self._json = JsonCodec(rename=rename, enums=enums, types=types)
+    def _encoder(self, annotation: Any) -> Callable[[Any], bytes]:
+        write = super()._encoder(annotation)
+        return _text_writer(annotation, write) if _takes_text(annotation) else write
 
-    def check_decode(self, annotation: Any) -> None:
-        """See `Codec.check_decode`."""
-        self._json.check_decode(annotation)
-
-    def check_encode(self, annotation: Any) -> None:
-        """See `Codec.check_encode`."""
-        self._json.check_encode(annotation)
-
-    def encode(self, value: Any, annotation: Any) -> bytes:
-        """See `Codec.encode`."""
-        if isinstance(value, str) and _takes_text(annotation):
-            return _text_within(value, annotation).encode()
-        if annotation not in ANY and _takes_text(annotation):
-            return _no_text(value, annotation)
-        return self._json.encode(value, annotation)
-
-    def decode(self, data: bytes, annotation: Any) -> object:
-        """See `Codec.decode`."""
-        if _takes_text(annotation):
-            return _text_within(data.decode(), annotation)
-        return self._json.decode(data, annotation)
+    def _decoder(self, annotation: Any) -> Callable[[bytes], object]:
+        read = super()._decoder(annotation)
+        return _text_reader(annotation) if _takes_text(annotation) else read
 
 
 class OctetStreamCodec:
@@ -73,21 +46,27 @@ class OctetStreamCodec:
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
-        if isinstance(value, str) and _takes_text(annotation):
-            return _text_within(value, annotation).encode()
-        if isinstance(value, bytes | bytearray | memoryview) and annotation in ANY:
-            return bytes(value)
-        if annotation not in ANY and _takes_text(annotation):
-            return _no_text(value, annotation)
-        raise TypeError(f"octets are written from bytes or str, not {type(value).__name__}")
+        if _takes_text(annotation):
+            return _text_writer(annotation, _octets)(value)
+        raise _no_octets(value)
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
         if annotation in ANY:
             return data
         if _takes_text(annotation):
-            return _text_within(data.decode(), annotation)
+            return _text_reader(annotation)(data)
         raise Mismatch("octets are read as bytes or str only")
+
+
+def _octets(value: object) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise _no_octets(value)
+
+
+def _no_octets(value: object) -> TypeError:
+    return TypeError(f"octets are written from bytes or str, not {type(value).__name__}")
 
 
 def _takes_text(annotation: Any) -> bool:
@@ -96,13 +75,29 @@ def _takes_text(annotation: Any) -> bool:
     return bool(members & {str, *ANY}) and members <= {str, None, NONE, *ANY}
 
 
-def _text_within(text: str, annotation: Any) -> str:
-    check_in(annotation, str)(text)
-    return text
+def _text_reader(annotation: Any) -> Callable[[bytes], str]:
+    check = check_in(annotation, str)
+
+    def read(data: bytes) -> str:
+        text = data.decode()
+        check(text)
+        return text
+
+    return read
 
 
-def _no_text(value: object, annotation: Any) -> bytes:
-    # Empty data are read as None, so None is written as empty data.
-    if value is None and annotation is not str:
-        return b""
-    raise TypeError(f"expected str, got {type(value).__name__}")
+def _text_writer(annotation: Any, write_other: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    """Return a writer of text; ``write_other`` is for other values, if they are allowed."""
+    check, members = check_in(annotation, str), members_of(annotation)
+
+    def write(value: Any) -> bytes:
+        if isinstance(value, str):
+            check(value)
+            return value.encode()
+        if value is None and (None in members or NONE in members):
+            return b""  # which is read as None
+        if set(ANY).isdisjoint(members):
+            raise TypeError(f"expected str, got {type(value).__name__}")
+        return write_other(value)
+
+    return write

@@ -23,11 +23,10 @@ from .annotations import (
     stripped,
     typed_dict_fields,
 )
-from .containers import DICT
 from .conventions import Conventions
 from .forms import Form, Writer, another
 from .mismatch import Mismatch, Unconvertible, kind_of
-from .shapes import Reader, Shape
+from .shapes import DICT, Reader, Shape
 
 __all__ = ["choice_of", "writer_of"]
 

@@ -19,11 +19,9 @@ from typing import Any, Final
 import msgspec
 
 from .annotations import (
-    ANY,
     NONE,
     Field,
     annotation_name,
-    bounded_members,
     has_fields,
     is_named_tuple,
     is_typed_dict,
@@ -32,9 +30,7 @@ from .annotations import (
     stripped,
     typed_dict_fields,
 )
-from .bounds import check_of
-from .compiling import Compiler, Kept
-from .containers import as_it_is, steps_of
+from .compiling import Bounded, Converters, Kept
 from .conventions import Conventions
 from .forms import (
     ACCEPTED,
@@ -50,6 +46,7 @@ from .forms import (
 )
 from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, raise_missing
 from .reading import no_way
+from .shapes import as_it_is, steps_of
 from .unions import writer_of
 
 __all__ = ["Writers"]
@@ -166,7 +163,7 @@ class Writers:
             return self.unknown
 
 
-class _Compiler(Compiler[Form]):
+class _Compiler(Converters[Form]):
     """Compiles one annotation, with all the types it is made of."""
 
     def __init__(self, writers: Writers) -> None:
@@ -183,21 +180,17 @@ class _Compiler(Compiler[Form]):
         self.is_deep = True
         return Form(lambda value: whole[0].write(value))
 
-    def _compile(self, annotation: Any) -> Form:
-        members = bounded_members(annotation)
-        if len(members) == 1:
-            [(member, bounds)] = members
-            return _bounded(self._of(member), member, bounds)
-        if any(member in ANY for member, _ in members):
-            return self._anything
-        return self._union(members, annotation_name(annotation))
+    def _checked(self, form: Form, check: Callable[[Any], None]) -> Form:
+        write_any = form.write
 
-    def _of(self, plain: Any) -> Form:
-        if plain in ANY:
-            return self._anything
-        plain = NONE if plain is None else plain
-        cls = typing.get_origin(plain) or plain
-        name = annotation_name(plain)
+        def write(value: Any) -> Any:
+            done = write_any(value)
+            check(value)
+            return done
+
+        return Form(write)
+
+    def _of(self, plain: Any, cls: Any, name: str) -> Form:
         if cls is typing.Literal:
             return self._literal(typing.get_args(plain), name)
         if getattr(cls, "_is_protocol", False) is True:
@@ -249,28 +242,22 @@ class _Compiler(Compiler[Form]):
 
         return Form(write)
 
-    def _union(self, bounded: list[tuple[Any, list[msgspec.Meta]]], name: str) -> Form:
-        members = tuple([member for member, _ in bounded])
-        forms = [_bounded(self.compiled(member), member, bounds) for member, bounds in bounded]
-        plain = frozenset[type]().union(*[form.plain for form in forms])
-        others = [
-            form for member, form in zip(members, forms, strict=True) if member not in (None, NONE)
-        ]
-        listed = _listed(members, self._all.conventions)
+    def _union(self, members: Bounded, name: str) -> Form:
+        conventions = self._all.conventions
+        listed = _listed([member for member, _ in members], conventions)
+        others = [each for each in members if each[0] not in (None, NONE)]
         if len(others) == 1 and len(members) == 2 and (NONE, None) not in listed:
-            write_other = others[0].write
-            return Form(lambda value: None if value is None else write_other(value), plain)
-        among_others = self._all.among_others
-        forms = [
-            _bounded(among_others[member], member, bounds) if member in among_others else form
-            for (member, bounds), form in zip(bounded, forms, strict=True)
-        ]
+            [(_, other)] = self._members(others)
+            write_other = other.write
+            optional = other.plain | {NONE}
+            return Form(lambda value: None if value is None else write_other(value), optional)
+        forms = self._members(members, self._all.among_others)
         if listed:
-            forms = [_not_listed(form, listed, name) for form in forms]
-            plain = frozenset[type]().union(*[form.plain for form in forms])
+            forms = [(member, _not_listed(form, listed, name)) for member, form in forms]
+        plain = frozenset[type]().union(*[form.plain for _, form in forms])
         of_classes: dict[type, list[tuple[Any, Form]]] = {}
         lists: list[tuple[Any, Form]] = []
-        for member, form in zip(members, forms, strict=True):
+        for member, form in forms:
             cls = typing.get_origin(member) or member
             converts_itself = self._all.conventions.models.has(cls)
             of_member = (cls,) if converts_itself else classes_of(member, self._all.leaves)
@@ -280,7 +267,6 @@ class _Compiler(Compiler[Form]):
                 of_classes.setdefault(cls, []).append((member, form))
             if not {tuple, *LISTED}.isdisjoint(of_member) or is_named_tuple(member):
                 lists.append((member, form))
-        conventions = self._all.conventions
         by_class = {cls: writer_of(name, found, conventions) for cls, found in of_classes.items()}
         if lists:
             for cls in LISTED:
@@ -487,29 +473,6 @@ class _Compiler(Compiler[Form]):
             if field.stored
         ]
 
-    def _part(self, step: str, annotations: tuple[Any, ...]) -> Form:
-        """The form of the first of ``annotations``; that of anything, if there is none."""
-        if not annotations:
-            return self._anything
-        try:
-            return self.compiled(annotations[0])
-        except Unconvertible as error:
-            error.within(step)
-            raise
-
-
-def _bounded(form: Form, plain: Any, bounds: list[msgspec.Meta]) -> Form:
-    if not bounds:
-        return form
-    check, write_any = check_of(plain, bounds), form.write
-
-    def write(value: Any) -> Any:
-        done = write_any(value)
-        check(value)
-        return done
-
-    return Form(write)
-
 
 def _without_unset(write_all: Writer, keys: list[str]) -> Writer:
     def write(value: Any) -> Any:
@@ -528,7 +491,7 @@ def _attribute(name: str) -> str:
     return f"value.{name}" if is_usual else f"getattr(value, {name!r})"
 
 
-def _listed(members: tuple[Any, ...], conventions: Conventions) -> dict[tuple[type, Any], Any]:
+def _listed(members: list[Any], conventions: Conventions) -> dict[tuple[type, Any], Any]:
     """Return what enums and literals of a union are read from, with its type; and as what."""
     listed: dict[tuple[type, Any], Any] = {}
     for member in members:

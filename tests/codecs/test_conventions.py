@@ -59,13 +59,13 @@ class Order:
     from_: str = "here"
     a_b_c: int = 0
     known: bool = False
-    at: int = field(default=0, metadata={"name": "placedAt"})
+    at: int = field(default=0, metadata={"rsocket_trio.name": "placedAt"})
 
 
 @attrs.define
 class Private:
     _access_token: str
-    other_name: int = attrs.field(default=0, alias="n", metadata={"name": "x-name"})
+    other_name: int = attrs.field(default=0, alias="n", metadata={"rsocket_trio.name": "x-name"})
 
 
 @dataclass
@@ -198,7 +198,7 @@ def test_two_fields_of_one_name_are_refused(codecs):
     @attrs.frozen
     class Twice:
         first: int
-        second: int = attrs.field(metadata={"name": "first"})
+        second: int = attrs.field(metadata={"rsocket_trio.name": "first"})
 
     for check in (codecs.check_decode, codecs.check_encode):
         with pytest.raises(TypeError, match="'first' and 'second' are both 'first' in data"):
@@ -206,9 +206,9 @@ def test_two_fields_of_one_name_are_refused(codecs):
 
     @attrs.frozen
     class Unnamed:
-        first: int = attrs.field(metadata={"name": 1})
+        first: int = attrs.field(metadata={"rsocket_trio.name": 1})
 
-    with pytest.raises(TypeError, match="`name` in the metadata of 'first' is no text"):
+    with pytest.raises(TypeError, match="in the metadata of 'first' is no text"):
         codecs.check_decode(Unnamed)
 
 
@@ -257,13 +257,13 @@ def test_msgspec_reads_what_is_not_renamed(of_json):
 
     @attrs.frozen
     class Swapped:
-        b: int = attrs.field(alias="b_", metadata={"name": "a"})
-        a: int = attrs.field(alias="a_", metadata={"name": "b"})
+        b: int = attrs.field(alias="b_", metadata={"rsocket_trio.name": "a"})
+        a: int = attrs.field(alias="a_", metadata={"rsocket_trio.name": "b"})
 
     @attrs.frozen
     class Crossed:
-        b: int = attrs.field(alias="a", metadata={"name": "a"})
-        a: int = attrs.field(alias="b", metadata={"name": "b"})
+        b: int = attrs.field(alias="a", metadata={"rsocket_trio.name": "a"})
+        a: int = attrs.field(alias="b", metadata={"rsocket_trio.name": "b"})
 
     conventions = Conventions("camel", "name")
     for annotation, same in [

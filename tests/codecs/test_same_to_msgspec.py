@@ -37,6 +37,7 @@ from .test_unions import Lenient, Rights
 from .values import Point, Tree
 
 AS_WRITTEN = Conventions()
+AT_LEAST_1 = msgspec.Meta(ge=1)
 T = TypeVar("T")
 
 
@@ -88,6 +89,10 @@ class Tagged(msgspec.Struct, tag="tagged", rename="camel", forbid_unknown_fields
     numbers: list[int] = []  # msgspec copies it
 
 
+class Bounded(msgspec.Struct):
+    number: Annotated[int, msgspec.Meta(ge=0)]
+
+
 class Boxed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     item: T
     after: "Boxed[T] | None" = None
@@ -103,6 +108,12 @@ SAME = [
     *(Point, Tree, annotated.Options, annotated.MoreOptions, annotated.Loose, annotated.Place),
     *(annotated.Pair[int], annotated.Box[int], annotated.Ping, annotated.Circle),
     *(Unset, Tagged, Boxed[int], list[Boxed[str]]),
+    *(Bounded, Annotated[list[int], msgspec.Meta(max_length=1)], Annotated[int, AT_LEAST_1] | None),
+    Annotated[float, AT_LEAST_1, msgspec.Meta(lt=2.5)],
+    NewType("Id", Annotated[float, AT_LEAST_1]),
+    *(Annotated[str, msgspec.Meta(min_length=1, max_length=3, pattern="a")],),
+    *(Annotated[bytes, msgspec.Meta(max_length=3)], Annotated[datetime, msgspec.Meta(tz=True)]),
+    *(Annotated[dict[str, int], msgspec.Meta(min_length=2)],),
 ]
 
 
@@ -326,10 +337,6 @@ class Checking(msgspec.Struct):
         self.number += 1
 
 
-class Bounded(msgspec.Struct):
-    number: Annotated[int, msgspec.Meta(ge=0)]
-
-
 class Listed(msgspec.Struct, array_like=True):
     number: int
 
@@ -382,14 +389,16 @@ DIFFERENT = [
     # Another type than what the readers make.
     *(deque[int], OrderedDict[str, int], defaultdict[str, int], AbstractSet[str], Iterable[int]),
     *(Name, Path, object, complex),
-    *(Checking, Bounded, Listed, Keyed),
-    *(Annotated[int, msgspec.Meta(ge=0)], Annotated[list[int], msgspec.Meta(max_length=1)]),
+    *(Checking, Listed, Keyed),
     # Unions with a choice.
     *(annotated.Dog | annotated.Cat, date | datetime, str | list[str], int | list[int] | None),
     *(Name | Literal["a"], bytes | UUID),
-    # Constraints, which the readers do not know.
-    *(Annotated[int, msgspec.Meta(gt=0)], list[Annotated[str, msgspec.Meta(max_length=3)]]),
-    *(Annotated[list[int], msgspec.Meta(max_length=3)],),
+    # Bounds that are tested in another way: large ints as floats, multiples of more than 64 bits.
+    *(Annotated[float, msgspec.Meta(le=2**63 - 1)], Annotated[int, msgspec.Meta(multiple_of=3)]),
+    *(
+        Annotated[int, msgspec.Meta(ge=0)] | str,
+        dict[Annotated[str, msgspec.Meta(max_length=1)], int],
+    ),
     # Names that are resolved in another way, or not at all.
     *(annotated.Day, annotated.LooseAndMore, annotated.Node, "int", list["Line"]),
 ]
