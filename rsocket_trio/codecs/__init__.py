@@ -2,7 +2,7 @@
 
 `Codecs` is the registry that a `rsocket_trio.Router` asks; a `Codec` converts one MIME type.
 
-The registry and the formats:
+The modules, in reading order. The registry and the formats:
 
 - ``registry``: the codecs by MIME type, and the error `CodecError`
 - ``cbor``: the codec for CBOR, and what it refuses of a peer
