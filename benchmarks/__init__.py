@@ -10,8 +10,8 @@
     profiling.py runs a server or client of rsocket_trio under a profiler
     compare.py   compares two checkouts of rsocket_trio, in pairs
 
-setup.sh installs the peers. The folders lumberjack, reactive_streams, rsio, spark and ttrpc
-have cases of their own. Every other file here, and in js, java and go, is a server or a client.
-A server prints ``READY <uri>`` and serves until its standard input ends. A client reads commands
-from its standard input (see `control`).
+setup.sh installs the peers. The folders lumberjack, reactive_streams, rsio, spark, ttrpc and
+values have cases of their own. Every other file here, and in js, java and go, is a server or a
+client. A server prints ``READY <uri>`` and serves until its standard input ends. A client reads
+commands from its standard input (see `control`).
 """

@@ -12,6 +12,7 @@ from .reactive_streams import TITLE as IN_PROCESS_TITLE
 from .rsio.ends import RSIO_CASES, RSIO_GROUPS
 from .spark.cases import SPARK_CASES
 from .ttrpc.ends import TTRPC_CASES, TTRPC_GROUPS
+from .values.ends import VALUES_CASES, VALUES_GROUPS
 
 LARGE = 16 * 2**20
 
@@ -20,6 +21,7 @@ GROUPS = {
     "tcp": "Client and server over TCP, each in its own process",
     "ws": "Client and server over WebSocket, each in its own process",
     "server": "The server alone, over TCP, with the same raw client for all",
+    **VALUES_GROUPS,
     **LUMBERJACK_GROUPS,
     **TTRPC_GROUPS,
     **RSIO_GROUPS,
@@ -170,6 +172,7 @@ CASES = [
         parameters=WINDOW,
     ),
     *_many("server"),
+    *VALUES_CASES,
     *LUMBERJACK_CASES,
     *TTRPC_CASES,
     *RSIO_CASES,

@@ -28,7 +28,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     case = next(case for case in CASES if case.name == options.case)
-    ours = next(stack for stack in STACKS if stack.name == "ours")
+    ours = next(stack for stack in STACKS if stack.name == case.reference)
     raise_file_limit()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "profile"

@@ -2,8 +2,8 @@
 # Installs the peers of the benchmark, each exactly as its lock file or its project file says:
 # rsocket-js (npm), rsocket-java (Maven), rsocket-go, go-lumber and containerd's ttrpc (the Go module
 # proxy). One whose tools are absent is named and left out, and the report says so, too.
-# (tests/interop/setup.sh installs all of these tools but Go, and builds Filebeat; rsocket-py,
-# pylogbeat, grpcio and reactivex come with the extra: pip install '.[peers]'.)
+# (tests/interop/setup.sh installs all of these tools but Go, and builds Filebeat; the peers in
+# Python come with the extra: pip install '.[peers]'.)
 # Says nothing where all is there.
 set -eu
 cd "$(dirname "$0")"

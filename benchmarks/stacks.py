@@ -13,6 +13,7 @@ from .lumberjack.ends import LUMBERJACK_STACKS
 from .model import Stack
 from .rsio.ends import RSIO_STACKS
 from .ttrpc.ends import TTRPC_STACKS
+from .values.ends import VALUES_STACKS
 
 HERE = Path(__file__).parent
 PYTHON = [sys.executable, "-m"]
@@ -119,6 +120,7 @@ STACKS = [
         groups=frozenset({"tcp"}),
         cannot={"tcp/streams": "it has no concurrent streams"},
     ),
+    *VALUES_STACKS,
     *LUMBERJACK_STACKS,
     *TTRPC_STACKS,
     *RSIO_STACKS,
