@@ -19,7 +19,7 @@ from rsocket_trio.codecs.registry import explain
 from rsocket_trio.errors import MetadataError
 from rsocket_trio.escapes import escaped
 from rsocket_trio.metadata import MIME, CompositeMetadata, DataMimeType
-from rsocket_trio.metadata.mime_types import mime_type_name
+from rsocket_trio.metadata.mime_types import mime_type_name, same_mime_type
 
 from .exits import DONE, PEER_ERROR, USAGE, Failure
 from .output import json_text, one_line, render
@@ -162,7 +162,7 @@ class Answers:
         self._type = DataType(args.data_mime, raw=args.raw)
         self._raw = args.raw
         self._as_json = args.json
-        self._composite = args.metadata_mime.lower() == MIME.COMPOSITE_METADATA
+        self._composite = same_mime_type(args.metadata_mime, MIME.COMPOSITE_METADATA)
         self.status = DONE
 
     def line(self, answer: Payload) -> bytes:

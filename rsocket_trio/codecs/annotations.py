@@ -30,6 +30,7 @@ __all__ = [
     "annotation_name",
     "bounded_members",
     "class_fields",
+    "class_hints",
     "has_fields",
     "is_named_tuple",
     "is_typed_dict",
@@ -223,7 +224,7 @@ def class_fields(annotation: Any) -> list[Field]:
         Unconvertible: An annotation cannot be resolved, or the name in the metadata is no text.
     """
     cls = typing.get_origin(annotation) or annotation
-    hints = _hints(annotation)
+    hints = class_hints(annotation)
     if issubclass(cls, msgspec.Struct):
         return _struct_fields(cls, hints)
     if attrs.has(cls):
@@ -322,14 +323,14 @@ def named_tuple_fields(annotation: Any) -> list[Field]:
         Unconvertible: An annotation cannot be resolved.
     """
     cls: Any = typing.get_origin(annotation) or annotation
-    hints = _hints(annotation)
+    hints = class_hints(annotation)
     defaults: Mapping[str, Any] = getattr(cls, "_field_defaults", {})
     return [
         Field(name, name, name, hints.get(name, Any), name not in defaults) for name in cls._fields
     ]
 
 
-def _hints(annotation: Any) -> dict[str, Any]:
+def class_hints(annotation: Any) -> dict[str, Any]:
     """Return the annotations of a class and its bases, with types in place of type variables."""
     cls: type = typing.get_origin(annotation) or annotation
     variables = _variables(annotation)

@@ -307,7 +307,7 @@ class _Compiler(Converters[Form]):
         def write(value: Any) -> Any:
             if not isinstance(value, abc.Iterable) or isinstance(value, _NO_LIST):
                 raise Mismatch.of(name, value)
-            if isinstance(value, _LISTS) and plain.issuperset(map(type, value)):
+            if type(value) in _LISTS and plain.issuperset(map(type, value)):
                 return value
             done: list[Any] = []
             add = done.append

@@ -28,7 +28,7 @@ import attrs
 import msgspec
 import pytest
 
-from rsocket_trio.codecs import JsonCodec
+from rsocket_trio.codecs import CborCodec, JsonCodec
 from rsocket_trio.codecs.conventions import Conventions
 from rsocket_trio.codecs.same_to_msgspec import same_to_msgspec
 
@@ -412,6 +412,39 @@ def test_what_msgspec_does_not_read(annotation):
     except TypeError:  # the readers have refused it before
         with pytest.raises(TypeError):
             JsonCodec().check_decode(annotation)
+
+
+Small = Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass
+class Crashing:
+    number: tuple[int, int] | Small = field(default=0, init=False)
+
+
+class Chained(msgspec.Struct):
+    more: "Chained | None" = None
+    crashing: "list[Crashing] | None" = None
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        tuple[int, int] | Small,
+        dict[str, list[tuple[()] | Annotated[str, msgspec.Meta(max_length=3)]]],
+        dict[str, int] | Small | Annotated[str, msgspec.Meta(pattern="a")],
+        NewType("Both", tuple[int, str] | Small | None),
+        Crashing,
+        Chained,
+    ],
+)
+@pytest.mark.parametrize("ask", ["json", "cbor"])
+def test_msgspec_is_not_asked_about_bounds_in_unions(annotation, ask, monkeypatch):
+    """msgspec 0.22 writes beyond its memory when it only looks at such a union."""
+    monkeypatch.setattr(msgspec.inspect, "type_info", lambda _: pytest.fail("asked"))
+    codec = {"json": JsonCodec, "cbor": CborCodec}[ask]()
+    codec.decode({"json": b"null", "cbor": b"\xf6"}[ask], annotation | None)
+    assert not is_same(annotation)
 
 
 def test_decimals_are_the_choice_of_the_format():

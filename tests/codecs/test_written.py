@@ -207,3 +207,32 @@ def test_fields_with_names_of_the_code():
     value.key = "x"
     with pytest.raises(CodecError, match=r"key: expected int, got str"):
         DEFAULT_CODECS.encode(value, made, MIME.CBOR)
+
+
+class Shown(list):
+    """A list that shows other items than it has; a C function would take those that it has."""
+
+    def __iter__(self):
+        return iter([Item("a")])
+
+
+class Words(Shown):
+    def __iter__(self):
+        return iter(["a", "b"])
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+@pytest.mark.parametrize(
+    ("annotation", "value", "plain"),
+    [
+        (list[Item], Shown([Secret("x")]), [{"name": "a", "quantity": None, "kind": "a"}]),
+        (list[str], Words([Secret("x")]), ["a", "b"]),
+        (list[Any], Words([Secret("x")]), ["a", "b"]),
+        (Any, Words([Secret("x")]), ["a", "b"]),
+        (list[str] | int, Words([Secret("x")]), ["a", "b"]),
+    ],
+)
+def test_what_is_checked_is_what_is_written(annotation, value, plain, mime_type):
+    """The items of a list of one's own are those that it gives, not those that it hides."""
+    data = DEFAULT_CODECS.encode(value, annotation, mime_type)
+    assert DEFAULT_CODECS.decode(data, Any, mime_type) == plain

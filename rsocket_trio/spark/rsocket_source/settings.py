@@ -12,8 +12,10 @@ import attrs
 import cbor2
 
 from ... import Authentication, Metadata, Payload, parse_uri
+from ...codecs import DEFAULT_CODECS
 from ...collector import Subscription
 from ...metadata import MIME
+from ...metadata.mime_types import same_mime_type
 from ...uri import shown_all
 from ..auth_options import read_authentication
 from ..options import Options
@@ -89,7 +91,7 @@ class SourceSettings:
         route, data = self.route, self.data
         if self.partitions > 1 and data is None and PLACE not in (route or ""):
             share = {"partition": partition, "partitions": self.partitions}
-            if self.data_mime_type == MIME.JSON:
+            if DEFAULT_CODECS.registered(self.data_mime_type) == MIME.JSON:
                 return self._request(json.dumps(share).encode(), route, partition)
             return self.cbor_request(share, route, partition)
         if route is not None:
@@ -101,8 +103,8 @@ class SourceSettings:
     def cbor_request(self, value: object, route: str | None, partition: int) -> Request:
         """Return a request with data in CBOR; elements are of the MIME type of the connection."""
         metadata = None
-        is_composite = self.metadata_mime_type.lower() == MIME.COMPOSITE_METADATA
-        if self.data_mime_type != MIME.CBOR and is_composite:
+        is_composite = same_mime_type(self.metadata_mime_type, MIME.COMPOSITE_METADATA)
+        if DEFAULT_CODECS.registered(self.data_mime_type) != MIME.CBOR and is_composite:
             metadata = Metadata(data_mime_type=MIME.CBOR, accept=(self.data_mime_type,))
         return Request(Payload(cbor2.dumps(value)), route, metadata, partition)
 
@@ -116,14 +118,14 @@ class SourceSettings:
 
 def encode_data(text: str, mime_type: str) -> bytes:
     """Return the data that a text stands for: for CBOR, it is JSON."""
-    if mime_type != MIME.CBOR:
+    if DEFAULT_CODECS.registered(mime_type) != MIME.CBOR:
         return text.encode()
     try:
         return cbor2.dumps(json.loads(text))
     except (ValueError, RecursionError) as error:
         # Its text may be secret.
         raise ValueError(
-            f"the option data must be JSON, as it is sent in CBOR (dataMimeType={MIME.CBOR}): "
+            f"the option data must be JSON, as it is sent in CBOR (dataMimeType={mime_type}): "
             f"{error}"
         ) from None
 

@@ -67,6 +67,23 @@ def test_partitions_are_told_in_the_data():
     assert request.metadata is None
 
 
+@pytest.mark.parametrize(
+    ("mime_type", "loads"),
+    [
+        ("application/vnd.orders+json; version=2", json.loads),
+        ("Application/JSON", json.loads),
+        ("application/senml+cbor", cbor2.loads),
+        ("application/CBOR;x=y", cbor2.loads),
+    ],
+)
+def test_the_suffix_of_a_mime_type_says_the_format(mime_type, loads):
+    """Types that are no other than JSON or CBOR need no MIME type of the request beside them."""
+    request = settings(numPartitions="3", dataMimeType=mime_type).request(2)
+    assert loads(request.payload.data) == {"partition": 2, "partitions": 3}
+    assert request.metadata is None
+    assert loads(asked(data='{"a": [1]}', dataMimeType=mime_type)[1]) == {"a": [1]}
+
+
 def test_partitions_have_a_place_in_route_or_data():
     """The place is filled, in both."""
     options = {"numPartitions": "3", "route": "part.{partition}-{partitions}"}
