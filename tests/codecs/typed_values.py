@@ -2,21 +2,35 @@
 
 import enum
 import itertools
-from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import make_dataclass
+from copy import deepcopy
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from ipaddress import IPv4Address
+from functools import partial
+from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    TypedDict,
+    TypeVar,
+)
 from uuid import UUID
 
 import attrs
 import msgspec
+from hypothesis import assume
 from hypothesis import strategies as st
+from typing_extensions import TypeAliasType
 
 from .annotated import Colour
 
@@ -34,6 +48,26 @@ class Ratio(enum.Enum):
 class Rights(enum.Flag):
     READ = 1
     WRITE = 2
+
+
+class Word(enum.StrEnum):
+    A = "a"
+    LONG = "a long one"
+    ALIAS = "a"
+
+
+class Mixed(enum.Enum):
+    ONE = 1
+    TEXT = "1"
+    PAIR = (1, "a")
+
+
+class UserName(str):
+    __slots__ = ()
+
+
+class Amount(int):
+    pass
 
 
 zones = st.sampled_from(
@@ -58,6 +92,13 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     Annotated[str, msgspec.Meta(max_length=3)]: st.text(max_size=6),
     Annotated[float, msgspec.Meta(gt=0.5, multiple_of=0.5)]: st.floats(),
     IPv4Address: st.ip_addresses(v=4),
+    IPv6Network: st.ip_addresses(v=6).map(IPv6Network),
+    UserName: st.builds(UserName, st.text(max_size=3)),
+    Amount: st.builds(Amount, st.integers()),
+    Word: st.sampled_from(Word),
+    Mixed: st.sampled_from(Mixed),
+    Literal[Colour.RED, Level.LOW, "green"]: st.sampled_from([Colour.RED, Level.LOW, "green"]),
+    Literal[True, 0]: st.sampled_from([True, 0]),
     Path: st.sampled_from([Path("a/b"), Path("red"), Path("1")]),
     Colour: st.sampled_from(Colour),
     Level: st.sampled_from(Level),
@@ -79,15 +120,94 @@ def unions(draw, typed):
 
 
 numbers = itertools.count()
+Item = TypeVar("Item")
+
+
+def optionally(draw, hints, values):
+    """Draw which fields have defaults: the last ones, as a positional argument has to."""
+    first = draw(st.integers(0, len(hints)))
+    return {name: draw(values[name]) for name in list(hints)[first:]}
+
+
+def made_by_attrs(draw, name, hints, values, bases):
+    """Private names, aliases, converters, validators, and fields that no caller sets."""
+    fields, arguments = {}, {}
+    for key, hint in hints.items():
+        options = draw(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "validator": st.just(lambda *_: None),
+                    "converter": st.just(lambda value: value),
+                    "alias": st.just(f"{key}_given"),
+                    "metadata": st.just({"name": f"{key}-named"}),
+                    "kw_only": st.just(True),
+                },
+            )
+        )
+        own = draw(st.sampled_from([key, f"_{key}"]))
+        fields[own] = attrs.field(type=hint, **options)
+        arguments[options.get("alias", key)] = values[key]
+    if draw(st.booleans()):
+        fields["counted"] = attrs.field(type=int, init=False, default=7)
+    options = {key: draw(st.booleans()) for key in ("slots", "frozen", "cache_hash")}
+    options["unsafe_hash"] = options["cache_hash"]
+    if any(
+        not each.__attrs_props__.is_frozen for each in bases if hasattr(each, "__attrs_props__")
+    ):
+        options["frozen"] = False
+    return attrs.make_class(name, fields, bases=bases, **options), arguments
+
+
+def made_as_dataclass(draw, name, hints, values, bases):
+    """Defaults, keyword arguments, slots, and fields that no caller sets."""
+    options = {key: draw(st.booleans()) for key in ("slots", "kw_only", "unsafe_hash")}
+    default = optionally(draw, hints, values) if not bases or options["kw_only"] else {}
+    fields = [
+        (
+            key,
+            hint,
+            field(
+                metadata=draw(st.sampled_from([{}, {"name": f"{key}-named"}])),
+                **({"default_factory": partial(deepcopy, default[key])} if key in default else {}),
+            ),
+        )
+        for key, hint in hints.items()
+    ]
+    if draw(st.booleans()):
+        fields.append(("counted", int, field(init=False, default=7)))
+    return make_dataclass(name, fields, bases=bases, **options), values
+
+
+def made_as_struct(draw, name, hints, values, bases):
+    """Tags, names in camel case, and fields that may be unset."""
+    fields = []
+    for key, hint in hints.items():
+        if draw(st.booleans()):
+            fields.append((key, hint | msgspec.UnsetType, msgspec.UNSET))
+            values = {**values, key: values[key] | st.just(msgspec.UNSET)}
+        else:
+            fields.append((key, hint))
+    options = {
+        "tag": draw(st.sampled_from([None, name, next(numbers)])),
+        "forbid_unknown_fields": draw(st.booleans()),
+        "rename": draw(st.sampled_from([None, "camel"])),
+        "frozen": draw(st.booleans()),
+    }
+    return msgspec.defstruct(name, fields, bases=bases, kw_only=True, **options), values
+
+
+MAKERS = {"attrs": made_by_attrs, "dataclass": made_as_dataclass, "struct": made_as_struct}
 
 
 @st.composite
 def classes(draw, typed):
+    """Classes of all kinds; some have a base, a type variable, or themselves within."""
     fields = draw(st.lists(typed, max_size=3))
-    hints = {f"f{number}": annotation for number, (annotation, _) in enumerate(fields)}
-    values = {f"f{number}": each for number, (_, each) in enumerate(fields)}
+    hints = {f"f{number}_x": _class_of(annotation) for number, (annotation, _) in enumerate(fields)}
+    values = {f"f{number}_x": each for number, (_, each) in enumerate(fields)}
     name = f"Made{next(numbers)}"
-    kind = draw(st.sampled_from(["attrs", "dataclass", "dict", "tuple", "struct"]))
+    kind = draw(st.sampled_from([*MAKERS, "dict", "tuple"]))
     made: Any
     if kind == "dict":
         optional = draw(st.sets(st.sampled_from(sorted(values)))) if values else set()
@@ -101,29 +221,97 @@ def classes(draw, typed):
         )
     if kind == "tuple":
         made = NamedTuple(name, list(hints.items()))
-    elif kind == "struct":
-        tag = draw(st.sampled_from([None, name, next(numbers)]))
-        forbids = draw(st.booleans())
-        made = msgspec.defstruct(name, list(hints.items()), tag=tag, forbid_unknown_fields=forbids)
-    elif kind == "attrs":
-        made = attrs.make_class(name, {key: attrs.field(type=each) for key, each in hints.items()})
-    else:
-        made = make_dataclass(name, list(hints.items()))
-    return made, st.builds(made, **values)
+        return made, st.builds(made, **values)
+    base: tuple[type, ...] = ()
+    arguments: dict[str, Any] = {}
+    if draw(st.booleans()):
+        base_hint, base_values = draw(typed)
+        of_base, arguments = MAKERS[kind](
+            draw, f"Base{name}", {"base_x": _class_of(base_hint)}, {"base_x": base_values}, ()
+        )
+        if kind == "dataclass" and is_dataclass(of_base):  # a default may precede none
+            assume(
+                all(
+                    each.default_factory is MISSING
+                    for each in of_base.__dataclass_fields__.values()
+                )
+            )
+            assume("counted" not in of_base.__dataclass_fields__)
+        base = (of_base,)
+    made, more = MAKERS[kind](draw, name, hints, values, base)
+    return made, st.builds(made, **{**arguments, **more})
+
+
+def _class_of(annotation):
+    return type(None) if annotation is None else annotation
+
+
+@attrs.frozen
+class Frozen(Generic[Item]):
+    item: Item
+    others: "tuple[Frozen[Item], ...]" = ()
+
+
+@dataclass
+class Chain(Generic[Item]):
+    item: Item
+    more: "Chain[Item] | None" = None
+    by_name: "dict[str, Chain[Item]]" = field(default_factory=dict)
+
+
+@st.composite
+def generics(draw, typed):
+    """Generic classes that contain themselves."""
+    annotation, values = draw(typed)
+    annotation = _class_of(annotation)
+    if draw(st.booleans()):
+        one = st.builds(Frozen, values)
+        return Frozen[annotation], st.builds(Frozen, values, st.lists(one, max_size=2).map(tuple))
+    one = st.builds(Chain, values)
+    return (
+        Chain[annotation],
+        st.builds(
+            Chain, values, st.none() | one, st.dictionaries(st.text(max_size=2), one, max_size=2)
+        ),
+    )
+
+
+@st.composite
+def named(draw, typed):
+    """Types with another name, and with notes."""
+    annotation, values = draw(typed)
+    annotation = _class_of(annotation)
+    name = f"Named{next(numbers)}"
+    kind = draw(st.sampled_from(["new", "note", "alias"]))
+    if kind == "new":
+        return NewType(name, annotation), values
+    if kind == "note":
+        return Annotated[annotation, "a note"], values
+    return TypeAliasType(name, annotation), values
 
 
 @st.composite
 def containers(draw, typed):
     item, values = draw(typed)
-    kind = draw(st.sampled_from([list, tuple, deque, set, frozenset, dict, OrderedDict, Mapping]))
-    if kind in (dict, OrderedDict, Mapping):
-        key, keys = draw(st.one_of(scalars, unions(scalars)))
+    item = _class_of(item)
+    kinds = [list, tuple, deque, set, frozenset, dict, OrderedDict, defaultdict, Mapping, Sequence]
+    kind = draw(st.sampled_from(kinds))
+    if kind in (dict, OrderedDict, defaultdict, Mapping):
+        key, keys = draw(st.one_of(scalars, unions(scalars), named(scalars)))
         made = st.dictionaries(keys, values, max_size=3)
+        if kind is defaultdict:
+            return kind[key, item], made.map(lambda found: defaultdict(None, found))
         return kind[key, item], made if kind is not OrderedDict else made.map(OrderedDict)
     if kind in (set, frozenset):
         item, values = draw(st.one_of(scalars, unions(scalars)))
         return kind[item], st.sets(values, max_size=3).map(kind)
     items = st.lists(values, max_size=3)
+    if kind is Sequence:
+        return kind[item], items
+    if kind is tuple and draw(st.booleans()):
+        others = draw(st.lists(typed, max_size=2))
+        arguments = tuple([_class_of(annotation) for annotation, _ in others])
+        return tuple[arguments], st.tuples(*[each for _, each in others])
     if kind is tuple:
         return tuple[item, ...], items.map(tuple)
     return kind[item], items.map(kind)
@@ -131,7 +319,9 @@ def containers(draw, typed):
 
 typed = st.recursive(
     scalars,
-    lambda inner: st.one_of(containers(inner), unions(inner), classes(inner)),
+    lambda inner: st.one_of(
+        containers(inner), unions(inner), classes(inner), generics(inner), named(inner)
+    ),
     max_leaves=4,
 )
 """Annotations, each with a strategy for its values."""
@@ -154,6 +344,12 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, msgspec.Struct) and type(one) is type(other):
         return same(msgspec.structs.asdict(one), msgspec.structs.asdict(other))
+    if attrs.has(type(one)) and type(one) is type(other):
+        names = [each.name for each in attrs.fields(type(one))]
+        return all(same(getattr(one, name), getattr(other, name)) for name in names)
+    if is_dataclass(one) and type(one) is type(other):
+        names = [each.name for each in fields(one)]
+        return all(same(getattr(one, name), getattr(other, name)) for name in names)
     if hasattr(one, "__dict__") and type(one) is type(other) and not isinstance(one, enum.Enum):
         return same(vars(one), vars(other))
     return bool(one == other)
