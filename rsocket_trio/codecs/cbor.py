@@ -120,7 +120,8 @@ class CborCodec(AnnotationCodec):
             try:
                 return fast(value)
             except msgspec.ValidationError:
-                return read(value)
+                pass  # no context of what the readers raise: its text may show the value
+            return read(value)
 
         return decode
 

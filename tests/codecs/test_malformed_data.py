@@ -4,15 +4,17 @@ import json
 import traceback
 from contextlib import nullcontext, suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import cbor2
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, CodecError, Codecs
 from rsocket_trio.metadata.mime_types import MIME
+from tests.codecs.annotated import Colour
 from tests.codecs.values import BOTH, Point, Tree
 
 
@@ -125,3 +127,19 @@ def test_any_bytes_are_a_value_or_a_codec_error(data, annotation, mime_type):
     """No bytes lead to another exception."""
     with suppress(CodecError):
         DEFAULT_CODECS.decode(data, annotation, mime_type)
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    colour: Colour = Colour.RED
+    kind: Literal["a", "b"] = "a"
+
+
+@pytest.mark.parametrize("mime_type", [MIME.CBOR, MIME.JSON, MIME.TEXT])
+@pytest.mark.parametrize("size", [0, 70_000])
+@pytest.mark.parametrize("key", ["colour", "kind", "secret"])
+def test_the_traceback_shows_no_value(key, size, mime_type):
+    """The error of msgspec has the value, and is no context of the error: logs show contexts."""
+    data = DEFAULT_CODECS.encode({key: "secret" + "x" * size}, dict, mime_type)
+    with pytest.raises(CodecError) as caught:
+        DEFAULT_CODECS.decode(data, Strict, mime_type)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
