@@ -5,8 +5,8 @@
 # make interop     run only the tests with real peers
 # make chaos       run only attacks, faults, and cancellation everywhere; and the bad days
 # make bad-days    run the bad days: pipelines and their parts, whose programs are killed, for a quarter of an hour
-# make kills       kill -9 a hundred times on each path from a file to Spark, and print what was lost; without
-#                  Spark by default: make kills KILLS=30 PATHS=tests/spark/bad_days/test_driver_killed.py
+# make kills       kill -9 a hundred times on each path from a file to Spark's sink, and print what was lost; one
+#                  of them for a short time: make kills KILLS=20 PATHS=tests/spark/bad_days/test_kill.py
 # make mutants     check that the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
 #
 # Each target first installs what it needs into .venv. Other targets: lint types docs bench wheel clean.
@@ -80,7 +80,8 @@ bad-days: $(VENV)/.test
 
 KILLS := 100
 PATHS := tests/logfiles/test_machine_programs.py::test_some_days tests/lumberjack/test_kill.py \
-	tests/spool/test_kill.py tests/collector/test_kill.py tests/spark/sinks/receiving/test_kill.py
+	tests/spool/test_kill.py tests/collector/test_kill.py tests/spark/bad_days/test_kill.py \
+	tests/spark/sinks/receiving/test_kill.py
 
 kills: $(VENV)/.test
 	$(CACHED) KILLS=$(KILLS) TEST_SECONDS=3000 $(BIN)/python -m pytest -o faulthandler_timeout=9500 -rP $(PATHS) $(PYTEST)

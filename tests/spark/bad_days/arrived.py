@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -109,3 +110,37 @@ def assert_no_line_lost(rows: Iterable[Row], sent: Counter[str]) -> int:
     assert not sent - arrived, f"{(sent - arrived).total()} lines are missing"
     assert not arrived.keys() - sent.keys(), "there are lines that no agent has sent"
     return (arrived - sent).total()
+
+
+@attrs.frozen
+class Kill:
+    """What was known when an agent or its collector was killed.
+
+    Attributes:
+        known: The lines that the agent's registry says are acknowledged.
+        head: The events that the collector had.
+    """
+
+    known: int
+    head: int
+
+
+def assert_doubled_only_on_the_way(
+    rows: Iterable[Row], collector: str, lines: Sequence[str], kills: Sequence[Kill], unstored: int
+) -> None:
+    """From a file to a sink: lines come again only if they were on their way at a kill.
+
+    Args:
+        rows: What has arrived.
+        collector: The spool that has this file, and no other one.
+        lines: The lines of the file.
+        kills: Those of its agent and of its collector.
+        unstored: How many lines can be sent and not stored yet.
+    """
+    numbers = {line: number for number, line in enumerate(lines)}
+    stored = sorted(row for row in rows if row.collector == collector)
+    ends = [0, *accumulate((numbers[row.line] + 1 for row in stored), max)]
+    for line, times in Counter(row.line for row in stored).items():
+        number = numbers[line]
+        allowed = sum(each.known <= number < ends[each.head] + unstored for each in kills)
+        assert times <= 1 + allowed, f"line {number} came {times} times, at {allowed} kills"

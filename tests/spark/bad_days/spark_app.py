@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import signal
 import sys
 import threading
@@ -160,6 +161,21 @@ class SparkApplication:
         assert set(pids) <= set(found)
         for pid in pids or found:
             os.kill(pid, signal.SIGKILL)
+
+    def kill_one_worker(self, rng: random.Random) -> None:
+        """Kill any Python process that runs tasks, as soon as there is one."""
+
+        def killed() -> bool:
+            found = process_table.workers(self.program.session)
+            if not found:
+                return False
+            try:
+                os.kill(rng.choice(found), signal.SIGKILL)
+            except ProcessLookupError:
+                return False  # It has ended by itself.
+            return True
+
+        until(killed, "a worker runs", details=lambda: self.program.errors[-4000:])
 
     def kill_executor(self) -> None:
         """Kill the JVM of one executor, with ``local-cluster`` as the master."""

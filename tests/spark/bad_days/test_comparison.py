@@ -9,7 +9,9 @@ import attrs
 import pytest
 
 from .arrived import (
+    Kill,
     Row,
+    assert_doubled_only_on_the_way,
     assert_each_line_once,
     assert_each_offset_once,
     assert_no_line_lost,
@@ -88,6 +90,20 @@ def test_half_a_window_comes_again():
         assert_only_whole_windows_again(windows([0, 1], [2, 3], [3, 4, 5]), SENT)
     with pytest.raises(AssertionError, match="1 lines are missing"):
         assert_only_whole_windows_again(windows([0, 1], [2, 3], [5]), SENT)
+
+
+def test_lines_come_again_that_were_on_their_way():
+    """Behind the registry of the agent, once for each kill, and not far behind what was stored."""
+
+    def check(again, *kills):
+        rows = [*ROWS, Row("spool", 6, LINES[again]), Row("other", 0, "of another file")]
+        assert_doubled_only_on_the_way(rows, "spool", LINES, kills, 1)
+
+    check(2, Kill(known=2, head=2))
+    check(3, Kill(known=1, head=3))
+    for again, kill in [(1, Kill(known=2, head=2)), (3, Kill(known=1, head=2))]:
+        with pytest.raises(AssertionError, match=f"line {again} came 2 times, at 0 kills"):
+            check(again, kill)
 
 
 def test_the_order_of_each_connection():
