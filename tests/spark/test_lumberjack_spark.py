@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import time
 
@@ -162,39 +161,6 @@ def test_a_union_of_two_reads(reads, tmp_path, to_parquet, written):
     counts = written().groupBy("n", "_offset").count()
     assert {row["count"] for row in counts.collect()} == {2}
     assert sorted(row.n for row in counts.collect()) == list(range(1500))
-
-
-def test_two_streams_of_one_consumer(reads, collector, to_parquet, written):
-    """Their names are in the checkpoint, so the collector keeps for each what it needs.
-
-    A spool that comes back as an older copy and is written on is not read on.
-    """
-    collector.ship(100)
-    one, two = (
-        reads(collectors=collector.uri).schema("n long, _offset long").load() for _ in range(2)
-    )
-    for _ in range(2):
-        to_parquet(one.union(two))
-        needs = collector.description.instances
-        assert [each.consumer for each in needs] == ["spark"] * 2
-        collector.restart()
-    names = [each.name for each in needs]
-    copy = f"{collector.directory}.copy"
-    collector.stop()
-    shutil.copytree(collector.directory, copy)
-    collector.start()
-    collector.ship(10)
-    to_parquet(one.union(two))
-    assert [each.name for each in collector.description.instances] == names
-    counts = {row["n"]: row["count"] for row in written().groupBy("n").count().collect()}
-    assert counts == dict.fromkeys(range(110), 2)
-    collector.stop()
-    shutil.rmtree(collector.directory)
-    shutil.copytree(copy, collector.directory)
-    collector.start()
-    collector.ship(100)
-    with pytest.raises(Exception, match="was restored from an older copy"):
-        to_parquet(one.union(two))
 
 
 def written_rows(written):

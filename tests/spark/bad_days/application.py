@@ -38,7 +38,7 @@ def pass_gate(gate: str) -> None:
             time.sleep(0.01)
 
 
-IN_THREADS = {"collect", "wait"}
+IN_THREADS = {"collect", "process", "wait"}
 """The other commands run in the main thread: in others the JVM does not know the session, and Spark
 does not find sinks in Python."""
 
@@ -121,6 +121,10 @@ class Application:
             return bool(self._queries[name].awaitTermination(seconds))
         return True
 
+    def process(self, name: str) -> None:
+        """Wait until a query has read all that there is now; an error of it is raised."""
+        self._queries[name].processAllAvailable()
+
     def stop(self, name: str) -> None:
         """Stop a query."""
         self._queries[name].stop()
@@ -191,16 +195,22 @@ def without_doubles(frame: DataFrame, identity: list[str]) -> DataFrame:
     return frame.dropDuplicatesWithinWatermark(names)
 
 
+class SinkFailed(Exception):
+    """A sink has a batch, and fails, as a test wants."""
+
+
 def batch_writer(path: str) -> Callable[[DataFrame, int], None]:
     """Return a sink that keeps each attempt to write a batch, and then waits for a gate.
 
     The gate is ``hold`` in the directory. So a test can end the application after the sink has a
-    batch, and before Spark has noted that.
+    batch, and before Spark has noted that. With a file ``fail`` there, only the query ends then.
     """
 
     def write(frame: DataFrame, batch: int) -> None:
         frame.write.json(f"{path}/batch-{batch}/{uuid.uuid4()}")
         pass_gate(f"{path}/hold")
+        if os.path.exists(f"{path}/fail"):
+            raise SinkFailed("as the test wants")
 
     return write
 

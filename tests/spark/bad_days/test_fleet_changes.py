@@ -1,4 +1,4 @@
-"""Collectors are added, removed, unreachable, and replaced by empty ones."""
+"""Collectors are removed, unreachable, and replaced by empty ones."""
 
 from __future__ import annotations
 
@@ -19,19 +19,6 @@ def run(application, scene, *collectors, **options):
     """Read what is there now."""
     source = lumberjack(*collectors, **options)
     return application.start([source], scene.file_sink(), scene.checkpoint)
-
-
-@pytest.mark.bad_days
-def test_a_collector_is_added(scene, application):
-    """It begins at its oldest event, and the others go on."""
-    one, first = scene.filled("a", COUNT)
-    run(application, scene, one).done()
-    two, second = scene.filled("b", COUNT)
-    third = scene.ship("c", one, COUNT)
-    run(application, scene, one, two).done()
-    fourth = scene.ship("d", two, COUNT)
-    run(application, scene, two, one).done()
-    assert_each_line_once(file_sink(scene.sink), sent(first, second, third, fourth))
 
 
 @pytest.mark.bad_days
