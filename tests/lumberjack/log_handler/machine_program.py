@@ -24,6 +24,8 @@ URI, LEDGER, SEED, CLOSE_TIMEOUT = sys.argv[1:5]
 RNG = random.Random(int(SEED))
 LOG = logging.getLogger("app")
 QUEUED = logging.getLogger("queued")
+PATIENCE = 120.0
+"""Seconds for the start and the end of a process, of which a busy machine needs most."""
 
 # Python 3.12 warns of each fork beside threads.
 warnings.simplefilter("ignore", DeprecationWarning)
@@ -136,13 +138,13 @@ def process() -> None:
     ready = context.Event()
     child = context.Process(target=worker, args=(ready, end))
     child.start()
-    assert ready.wait(30)
+    assert ready.wait(PATIENCE), "the worker does not start"
     if end == "kill":
         note("unsure", child.pid)
         child.kill()
     elif end != "itself":
         child.terminate()
-    child.join(30)
+    child.join(PATIENCE)
     assert child.exitcode is not None, "the worker does not end"
 
 
