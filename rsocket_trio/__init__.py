@@ -75,12 +75,15 @@ if TYPE_CHECKING:
     from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
     from .routing import (
         Authenticate,
+        Call,
         Caller,
         Delivery,
         Interaction,
         ItemStream,
+        Middleware,
         OnResume,
         OnSetup,
+        Outcome,
         Principal,
         RegisteredRoute,
         RequestFacts,
@@ -107,6 +110,7 @@ __all__ = [
     "Authentication",
     "BearerAuthentication",
     "BodyResponder",
+    "Call",
     "Caller",
     "Canceled",
     "ClientResume",
@@ -144,9 +148,11 @@ __all__ = [
     "Metadata",
     "MetadataError",
     "MetadataTooLarge",
+    "Middleware",
     "MissingLease",
     "OnResume",
     "OnSetup",
+    "Outcome",
     "Payload",
     "PayloadBody",
     "PayloadStream",
@@ -223,8 +229,8 @@ _HOMES = {
         "requester": "ConnectionStatistics Requester",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
-            "Authenticate Caller Delivery Interaction ItemStream OnResume OnSetup Principal "
-            "RegisteredRoute RequestFacts Route Router"
+            "Authenticate Call Caller Delivery Interaction ItemStream Middleware OnResume OnSetup "
+            "Outcome Principal RegisteredRoute RequestFacts Route Router"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",

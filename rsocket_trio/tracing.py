@@ -7,8 +7,8 @@ the trace of its request from `current_trace`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from contextvars import ContextVar, Token
+from collections.abc import AsyncGenerator, Callable
+from contextvars import ContextVar
 from typing import Final
 
 import attrs
@@ -56,10 +56,14 @@ class Tracing:
         trace = _current.get()
         return None if trace is None else self.child(trace)
 
-    def enter(self, trace: ZipkinTrace) -> Token[ZipkinTrace | None]:
-        """Make ``trace`` the current trace of this task, until `leave`."""
-        return _current.set(trace)
+    def around(self, trace: ZipkinTrace) -> Callable[[object], AsyncGenerator[None, None]]:
+        """Return a block that makes ``trace`` current while a request is answered."""
 
-    def leave(self, token: Token[ZipkinTrace | None]) -> None:
-        """Undo `enter`, in the task that called it."""
-        _current.reset(token)
+        async def traced(_call: object) -> AsyncGenerator[None, None]:
+            token = _current.set(trace)
+            try:
+                yield
+            finally:
+                _current.reset(token)
+
+        return traced

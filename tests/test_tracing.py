@@ -26,11 +26,10 @@ def test_a_sampling_decision_alone():
 
 
 async def test_the_current_trace():
-    """A trace is current from enter to exit."""
+    """A trace is current in its block."""
     tracing = Tracing(random_bytes=bytes)
     assert tracing.outgoing() is None
-    token = tracing.enter(TRACE)
-    assert current_trace() is TRACE
-    assert tracing.outgoing() == tracing.child(TRACE)
-    tracing.leave(token)
+    async for _ in tracing.around(TRACE)(None):
+        assert current_trace() is TRACE
+        assert tracing.outgoing() == tracing.child(TRACE)
     assert current_trace() is None

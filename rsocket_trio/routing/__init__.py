@@ -4,7 +4,8 @@ The modules, in reading order:
 
 - ``router``: `Router`, as applications use it
 - ``table``: the handlers of a router, and the routers it includes
-- ``registered``: a handler with its settings and its guards
+- ``registered``: a handler with its settings and its layers
+- ``layers``: what a router, an inclusion or a handler puts around requests
 - ``kinds``: what handlers answer: interactions, and deliveries of other protocols
 - ``parameters``: the parameters of handlers, and where their values come from
 - ``signature``: what a handler takes and returns, read once from its annotations
@@ -12,6 +13,8 @@ The modules, in reading order:
 - ``access``: what an authenticator is asked about
 - ``hooks``: how the functions that admit connections and requests are called
 - ``guards``: which of these functions must admit a connection or a request
+- ``call``: one handled request
+- ``middleware``: code of the application around every request, and how it is run
 - ``bound``: a router on one connection
 - ``finder``: from the metadata of a request to its handler
 - ``request``: what a router knows of a request
@@ -20,7 +23,7 @@ The modules, in reading order:
 - ``admission``: asks the guards about a connection of another protocol
 - ``mute``: a requester for peers that take no requests
 - ``converted_streams``: streams of payloads as streams of objects, and back
-- ``owned_items``: the answer of a handler that takes the items of a channel as a publisher
+- ``owned_items``: the items of an answer, within a block that lives as long as they do
 - ``refusals``: the texts for peer and log, of requests that are refused or fail
 - ``caller``: the client's side of a router
 """
@@ -29,21 +32,26 @@ from __future__ import annotations
 
 from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
+from .call import Call, Outcome
 from .caller import Caller, ItemStream
 from .guards import OnResume, OnSetup
 from .kinds import Delivery
+from .middleware import Middleware
 from .parameters import Route
 from .principal import Principal
 from .router import RegisteredRoute, Router
 
 __all__ = [
     "Authenticate",
+    "Call",
     "Caller",
     "Delivery",
     "Interaction",
     "ItemStream",
+    "Middleware",
     "OnResume",
     "OnSetup",
+    "Outcome",
     "Principal",
     "RegisteredRoute",
     "RequestFacts",

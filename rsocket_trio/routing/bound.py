@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import RemoteProtocolError, StreamError
 from ..interactions.payload_body import PayloadBody, whole
@@ -12,10 +12,12 @@ from ..payload import Payload
 from ..protocol.interaction import Interaction
 from ..responder import BodyResponder, Responder, ResumeFacts, Setup
 from ..streamed import AnyPayload
-from .converted_streams import TracedItems
+from .call import Call, new_call
 from .finder import Finder
-from .guards import Guards, OnResume, Visit
+from .guards import Guards, OnResume
 from .handler import Context, Handler
+from .middleware import Blocks
+from .owned_items import OwnedItems
 from .refusals import noted
 from .registered import Registrations
 from .request import Request
@@ -24,10 +26,9 @@ from .signature import Signature, check_unheard
 if TYPE_CHECKING:
     import trio
 
-    from ..metadata.authentication import Authentication
     from ..requester import Requester
 
-__all__ = ["BoundRouter", "principal_of"]
+__all__ = ["BoundRouter"]
 
 
 class BoundRouter(Responder):
@@ -93,14 +94,14 @@ class BoundRouter(Responder):
     ) -> BodyResponder | None:
         """See `Responder.body_responder`: for handlers with a parameter for the body.
 
-        And for all requests that pass a guard: the guard decides at the first fragment, so the
-        rest of a request that is refused is not kept.
+        And for all requests that pass a guard or middleware: these decide at the first fragment,
+        so the rest of a request that is refused is not kept.
         """
         try:
             request = self._find(interaction, metadata)
         except StreamError:
             return None  # the error is the answer once the request is whole
-        if request.visits or (request.handler is not None and request.handler.takes_body):
+        if request.steps or (request.handler is not None and request.handler.takes_body):
             return _RequestOfBody(self, request)
         return None
 
@@ -165,20 +166,25 @@ class BoundRouter(Responder):
             # The data of this handler are the metadata.
             await self.take(request, Payload(metadata, metadata))
 
-    # -- requests that are guarded, belong to a trace, or are still arriving ------------------
+    # -- requests that pass guards or middleware, or are still arriving -----------------------
 
     async def respond(self, request: Request, arrived: Payload | PayloadBody) -> AnyPayload | None:
         """Answer a request_response.
 
-        Checkpoint: as guards and handler do, and while fragments arrive.
-        If cancelled: as guards and handler do.
+        Checkpoint: as guards, middleware and handler do, and while fragments arrive.
+        If cancelled: as guards, middleware and handler do.
         """
         try:
-            handler, result = await self._run(request, arrived)
-            return handler.answer(result)
+            async with self._around(request, arrived) as call:
+                handler = self._handler(request)
+                if isinstance(arrived, Payload):  # as in `_in_place`, without a coroutine
+                    return handler.answer(await handler(arrived, None, call))
+                payload, body = await _in_place(handler, arrived)
+                return handler.answer(await handler(payload, body, call))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
+        raise AssertionError("middleware cannot absorb the error of a request with an answer")
 
     async def take(self, request: Request, arrived: Payload | PayloadBody) -> None:
         """Handle a request that has no answer.
@@ -187,7 +193,10 @@ class BoundRouter(Responder):
         If cancelled: as `respond`.
         """
         try:
-            check_unheard(request.signature, (await self._run(request, arrived))[1])
+            async with self._around(request, arrived) as call:
+                handler = self._handler(request)
+                payload, body = await _in_place(handler, arrived)
+                check_unheard(request.signature, await handler(payload, body, call))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -204,67 +213,44 @@ class BoundRouter(Responder):
         If cancelled: as `respond`.
         """
         try:
-            handler, principal = await self._admit(request)
-            payload, body = await _in_place(handler, arrived)
+            around = self._around(request, arrived)
+            if around.has_blocks:
+                return OwnedItems(
+                    around, lambda call: self._stream(request, arrived, payloads, call), _counted
+                )
+            call = await around.__aenter__()  # only guards, so there is nothing to leave
+            return await self._stream(request, arrived, payloads, call)
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
-        arriving = body if payloads is None else payloads
-        tracing = request.tracing
-        if request.trace is None or tracing is None:
-            items = handler.stream(payload, arriving, principal)
-            return await items if isinstance(items, Awaitable) else items
-        token = tracing.enter(request.trace)
-        try:
-            items = handler.stream(payload, arriving, principal)
-            if isinstance(items, Awaitable):
-                items = await items
-            # The connection closes the items in this same task, and the trace ends there.
-            return TracedItems(items, lambda: tracing.leave(token))
-        except BaseException:  # a cancellation, too
-            tracing.leave(token)
-            raise
 
-    async def _run(self, request: Request, arrived: Payload | PayloadBody) -> tuple[Handler, Any]:
-        handler, principal = await self._admit(request)
+    async def _stream(
+        self,
+        request: Request,
+        arrived: Payload | PayloadBody,
+        payloads: trio.abc.ReceiveChannel[Payload] | None,
+        call: Call,
+    ) -> AsyncIterable[AnyPayload]:
+        handler = self._handler(request)
         payload, body = await _in_place(handler, arrived)
-        tracing = request.tracing
-        if request.trace is None or tracing is None:
-            return handler, await handler(payload, body, principal)
-        token = tracing.enter(request.trace)
-        try:
-            return handler, await handler(payload, body, principal)
-        finally:
-            tracing.leave(token)
+        items = handler.stream(payload, body if payloads is None else payloads, call)
+        return await items if isinstance(items, Awaitable) else items
 
-    async def _admit(self, request: Request) -> tuple[Handler, Any]:
-        """Ask the guards, then return handler and principal of a request."""
-        principal = await principal_of(request.visits, request.auth)
-        return request.handler or self._finder.complete(request), principal
+    def _around(self, request: Request, arrived: Payload | PayloadBody) -> Blocks:
+        """Return the guards and the middleware of a request."""
+        return Blocks(new_call(request, self._context, arrived.metadata), request)
+
+    def _handler(self, request: Request) -> Handler:
+        """Return the handler of a request that has passed the guards."""
+        return request.handler or self._finder.complete(request)
 
     def _note(self, request: Request, error: Exception) -> None:
         """Add a note with the request to an error."""
         noted(error, self._context, request.interaction, request.route, request.signature)
 
 
-async def principal_of(visits: tuple[Visit, ...], auth: Authentication | None) -> Any:
-    """Ask guards about a request, and return its principal.
-
-    Args:
-        visits: The visits to the guards, from the outside to the inside.
-        auth: The authentication of the request.
-
-    Raises:
-        StreamError: It is refused.
-
-    Checkpoint: as the authenticators do.
-    If cancelled: as the authenticators do.
-    """
-    principal = None
-    said: dict[Visit | None, Any] = {None: None}
-    for visit in visits:
-        principal = said[visit] = await visit.admit(auth, said[visit.before])
-    return principal
+def _counted(call: Call, items: int) -> None:
+    call.items = items
 
 
 async def _in_place(

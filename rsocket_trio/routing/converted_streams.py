@@ -15,7 +15,7 @@ from ..reactive_streams.iterating import counted, iterator_over
 from ..reactive_streams.unread import ElementCounter
 from ..streamed import AnyPayload, StreamedPayload
 
-__all__ = ["READY", "DecodedChannel", "EncodedItems", "TracedItems"]
+__all__ = ["READY", "DecodedChannel", "EncodedItems"]
 
 T = TypeVar("T")
 
@@ -114,31 +114,6 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         aclose = getattr(self._items, "aclose", None)
         if aclose is not None:
             await cast("Awaitable[object]", aclose())
-
-
-class TracedItems(EncodedItems):
-    """Payloads that are made in a trace; ``leave`` is called when they are closed."""
-
-    __slots__ = ("_leave",)
-
-    def __init__(self, items: AsyncIterable[AnyPayload], leave: Callable[[], None]) -> None:
-        super().__init__(items, bytes)
-        self._leave = leave
-
-    async def aclose(self) -> None:
-        """Close the items, then leave the trace.
-
-        Checkpoint: as the handler's iterator does.
-        If cancelled: as the handler's iterator does.
-        """
-        try:
-            await super().aclose()
-        finally:
-            leave, self._leave = self._leave, _nothing
-            leave()
-
-
-def _nothing() -> None: ...
 
 
 class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):

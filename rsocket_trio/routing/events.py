@@ -17,14 +17,16 @@ from ..errors import RejectedSetup, StreamError
 from ..metadata.mime_types import MIME
 from ..responder import Setup
 from ..stopping import Stopping
-from .bound import principal_of
-from .guards import Fence, Guards, Visit
+from .call import Call, new_call
+from .guards import Fence, Guards
 from .handler import Context
 from .kinds import Delivery, EventBatch
+from .middleware import Blocks
 from .mute import mute_requester
 from .parameters import Parameter, Route, Source
 from .principal import check_known
 from .refusals import noted, why
+from .request import Request
 from .router import Router, check_own_accept
 from .signature import Signature, check_unheard
 
@@ -49,7 +51,7 @@ def handler_of_events(router: Router) -> Registered:
     registered = table.handlers[Delivery.EVENTS].get(None)
     if registered is None:
         raise ValueError("this Router handles no events: register a handler with @router.events()")
-    asked = any(guard.authenticate for guard in (table.guard, *registered.guards))
+    asked = any(layer.guard.authenticate for layer in (table.layer, *registered.layers))
     for parameter in registered.signature.parameters:
         if parameter.source is Source.PRINCIPAL and not asked:
             raise TypeError(
@@ -93,21 +95,23 @@ async def accept_events(
         stopping=stopping,
     )
     requester = mute_requester(transport)
-    fence = Fence("", registered.guards, routeless=True)
-    guards = await Guards.accept(_table_of(router).guard, (fence,), setup, requester)
+    fence = Fence("", registered.layers, routeless=True)
+    guards = await Guards.accept(_table_of(router).layer, (fence,), setup, requester)
     refusal = guards.refusal_of(registered)
     if refusal is not None:
         raise RejectedSetup(refusal)
     nearest, guarded = guards.nearest(registered)
     context = Context(registered.settings, nearest, requester, guarded=guarded)
-    visits = guards.visits(registered, Delivery.EVENTS, Route(), routed=False)
-    return BoundEvents(context, registered.signature, visits)
+    request = Request(Delivery.EVENTS, Route())
+    request.registered = registered
+    request.steps = guards.steps(registered, Delivery.EVENTS, Route(), routed=False)
+    return BoundEvents(context, registered.signature, request)
 
 
 class BoundEvents:
     """The events handler on one connection; `accept_events` makes it.
 
-    For each batch the protocol calls `admit`. Then it reads the events with `read`, if
+    For each batch the protocol enters `around`. Then it reads the events with `read`, if
     ``takes_events``, and calls this object.
 
     Attributes:
@@ -115,30 +119,32 @@ class BoundEvents:
         takes_raw: It receives the events as bytes, so they are not read.
     """
 
-    def __init__(self, context: Context, signature: Signature, visits: tuple[Visit, ...]) -> None:
+    def __init__(self, context: Context, signature: Signature, request: Request) -> None:
         self._context = context
         self._signature = signature
-        self._visits = visits
+        self._request = request
         item = next((p.annotation for p in signature.parameters if p.source is Source.EVENTS), None)
         self.takes_events = any(p.source is Source.EVENTS for p in signature.parameters)
         self.takes_raw = self.takes_events and is_bytes(item)
         self._type = annotation_name(item)
         self._decode: Callable[[bytes], Any] = context.codecs.decoder(item, MIME.JSON)
 
-    async def admit(self) -> Any:
-        """Ask the guards about a batch, and return its principal.
+    def around(self) -> Blocks:
+        """Return the guards and the middleware of a batch, for ``async with``.
+
+        Entering raises a `StreamError` if the batch is refused.
+        """
+        return Blocks(new_call(self._request, self._context, None), self._request)
+
+    def check(self, call: Call) -> None:
+        """Refuse a batch without the principal that the handler takes.
 
         Raises:
-            StreamError: The batch is refused.
-
-        Checkpoint: as the authenticators do.
-        If cancelled: as the authenticators do.
+            StreamError: It is refused.
         """
-        principal = await principal_of(self._visits, None)
         for parameter in self._signature.parameters:
             if parameter.source is Source.PRINCIPAL and not allows_none(parameter.annotation):
-                check_known(principal)
-        return principal
+                check_known(call.principal)
 
     def read(self, event: bytes) -> Any:
         """Convert the JSON text of one event to the type that the handler takes.
@@ -155,13 +161,13 @@ class BoundEvents:
             reason = f"its class raised {type(error).__name__}"
         raise CodecError(f"cannot be read as {self._type}: {reason}")
 
-    async def __call__(self, batch: EventBatch, events: list[Any], principal: Any) -> None:
+    async def __call__(self, batch: EventBatch, events: list[Any], call: Call) -> None:
         """Call the handler.
 
         Args:
             batch: The batch.
             events: Its events, if the handler takes them.
-            principal: The principal that `admit` has returned.
+            call: The call.
 
         Raises:
             Exception: An error of the handler; its note names the handler.
@@ -173,7 +179,7 @@ class BoundEvents:
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
         for parameter in signature.parameters:
-            value = self._fill(parameter, batch, events, principal)
+            value = self._fill(parameter, batch, events, call)
             if parameter.by_keyword:
                 keywords[parameter.name] = value
             else:
@@ -184,16 +190,16 @@ class BoundEvents:
             noted(error, self._context, Delivery.EVENTS, Route(), signature)
             raise
 
-    def _fill(
-        self, parameter: Parameter, batch: EventBatch, events: list[Any], principal: Any
-    ) -> Any:
+    def _fill(self, parameter: Parameter, batch: EventBatch, events: list[Any], call: Call) -> Any:
         match parameter.source:
             case Source.BATCH:
                 return batch
             case Source.EVENTS:
                 return events
             case Source.PRINCIPAL:
-                return principal
+                return call.principal
+            case Source.CALL:
+                return call
             case Source.STOPPING:
                 return self._context.setup.stopping
             case _:  # `read_parameter` lets nothing else through

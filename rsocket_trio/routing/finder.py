@@ -13,8 +13,9 @@ from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
 from ..metadata.routing import decode_route
 from ..protocol.interaction import Interaction
 from .access import as_composite, read_auth
-from .guards import Guards
+from .guards import Guards, Visit
 from .handler import Context, Handler, decode_trace
+from .kinds import Kind
 from .parameters import Route
 from .refusals import named, unreadable
 from .registered import Registered, Registrations
@@ -72,7 +73,7 @@ class Finder:
         self._requests: dict[Interaction, dict[bytes | None, Request]] = {
             i: {} for i in Interaction
         }
-        self._handlers: dict[Interaction, dict[object, Handler]] = {i: {} for i in Interaction}
+        self._handlers: dict[Kind, dict[object, Handler]] = {}
 
     def push(self, metadata: bytes) -> Request | None:
         """Return the request of a metadata_push, or ``None`` if there is no handler for it.
@@ -139,21 +140,22 @@ class Finder:
             raise unreadable(error, named(self._context, interaction, Route())) from None
         request.mime_type = found.get(MIME.MIME_TYPE)
         request.accept = found.get(MIME.ACCEPT_MIME_TYPES)
-        if MIME.TRACING_ZIPKIN in found and request.is_traced:
-            request.trace = decode_trace(found[MIME.TRACING_ZIPKIN])
-        if not request.visits:
+        if MIME.TRACING_ZIPKIN in found and request.tracing is not None:
+            trace = decode_trace(found[MIME.TRACING_ZIPKIN])
+            if trace is not None:
+                request.steps += (request.tracing.around(trace),)
+        if not request.steps:
             handler = self.complete(request)
-            if request.trace is None:
+            if not handler.takes_call:
                 request.plain = handler
         return request
 
     def _line_up(self, request: Request) -> bool:
-        """Find the guards that a request has to pass; whether there are any."""
-        if self._guards.any:
-            request.visits = self._guards.visits(
-                request.registered, request.interaction, request.route, request.routed
-            )
-        return bool(request.visits)
+        """Find the guards and the middleware of a request; whether there is a guard."""
+        request.steps = self._guards.steps(
+            request.registered, request.interaction, request.route, request.routed
+        )
+        return any(type(step) is Visit for step in request.steps)
 
     def complete(self, request: Request) -> Handler:
         """Read the rest of the metadata, and find the handler of a request that is admitted.
@@ -174,7 +176,7 @@ class Finder:
                 raise unreadable(error, self._named(request)) from None
         context = self._context_of(registered)
         answer_type, name = self._answer(context, signature, request.accept)
-        handlers = self._handlers[request.interaction]
+        handlers = self._handlers.setdefault(request.interaction, {})
         route = request.route
         key = (request.routed, route, mime_type, answer_type, name)
         handler = handlers.get(key)

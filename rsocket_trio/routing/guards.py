@@ -41,6 +41,8 @@ from .parameters import Route
 from .refusals import shown
 
 if TYPE_CHECKING:
+    from .layers import Layer
+    from .middleware import Step
     from .registered import Registered
 
 __all__ = ["Fence", "Guard", "Guards", "OnResume", "OnSetup", "Visit"]
@@ -65,9 +67,9 @@ class Guard:
         on_resume: See there.
     """
 
-    authenticate: Authenticate | None
-    on_setup: OnSetup | None
-    on_resume: OnResume | None
+    authenticate: Authenticate | None = None
+    on_setup: OnSetup | None = None
+    on_resume: OnResume | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -134,21 +136,21 @@ def _peer_of(setup: Setup) -> str:
 
 @attrs.frozen
 class Fence:
-    """The guards of the routes of an included router, routes without a handler included.
+    """The layers around the routes of an included router, routes without a handler included.
 
     Attributes:
         prefix: The prefix of its routes.
-        guards: The guards, the outermost first.
+        layers: The layers, the outermost first.
         routeless: It has handlers for requests without a route.
     """
 
     prefix: str
-    guards: tuple[Guard, ...]
+    layers: tuple[Layer, ...]
     routeless: bool
 
-    def within(self, prefix: str, guards: tuple[Guard, ...]) -> Fence:
+    def within(self, prefix: str, layers: tuple[Layer, ...]) -> Fence:
         """Return this fence for the router around the including one."""
-        return Fence(prefix + self.prefix, guards + self.guards, self.routeless)
+        return Fence(prefix + self.prefix, layers + self.layers, self.routeless)
 
     def encloses(self, route: str | None) -> bool:
         """Whether a route could be one of these."""
@@ -234,18 +236,19 @@ class Guards:
         setup: The SETUP, with the principal that the router that is served has returned.
     """
 
-    def __init__(self, served: Guard, setup: Setup, fences: Iterable[Fence]) -> None:
+    def __init__(self, served: Layer, setup: Setup, fences: Iterable[Fence]) -> None:
         self.any = False
         self.setup = setup
-        self._served = served
-        self._posts = {served: _Post(served, setup)}
+        self._outermost = served
+        self._served = guard = served.guard
+        self._posts = {guard: _Post(guard, setup)}
         # The longest prefix first: an unknown route is refused as the routes beside it are.
         self._fences = sorted(fences, key=lambda fence: -len(fence.prefix))
 
     @classmethod
     async def accept(
         cls,
-        served: Guard,
+        served: Layer,
         fences: Iterable[Fence],
         setup: Setup,
         requester: Requester,
@@ -254,7 +257,7 @@ class Guards:
         """Ask all guards about a connection, that of the router that is served first.
 
         Args:
-            served: The guard of the router that is served.
+            served: The guard and the middleware of the router that is served.
             fences: The fences of the routers that it includes.
             setup: The SETUP.
             requester: For requests to the peer.
@@ -266,18 +269,18 @@ class Guards:
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
         """
-        guards = cls(served, await served.accept(setup, requester, limits), fences)
+        guards = cls(served, await served.guard.accept(setup, requester, limits), fences)
         for fence in guards._fences:
-            for guard in fence.guards:
-                if guard not in guards._posts:
+            for guard in (layer.guard for layer in fence.layers):
+                if guard.is_needed and guard not in guards._posts:
                     guards._posts[guard] = await _stationed(guard, setup, requester, limits)
         guards.any = any(post.asks for post in guards._posts.values())
         return guards
 
-    def visits(
+    def steps(
         self, registered: Registered | None, interaction: Kind, route: Route, routed: bool
-    ) -> tuple[Visit, ...]:
-        """Return the visits of a request to its guards, from the outside to the inside.
+    ) -> tuple[Step, ...]:
+        """Return the guards and the middleware of a request, from the outside to the inside.
 
         Args:
             registered: Its handler, if there is one.
@@ -285,36 +288,46 @@ class Guards:
             route: Its route.
             routed: Whether it names a route.
         """
+        steps: list[Step] = [*self._outermost.middleware]
         first: Visit | None = None
-        visits: dict[tuple[Visit | None, Guard], Visit] = {}
         if self._served.authenticate is not None:
-            first = visits[None, self._served] = Visit(
-                self._posts[self._served], interaction, route, None
-            )
-        for line in self._lines(registered, route, routed):
+            first = Visit(self._posts[self._served], interaction, route, None)
+            steps.append(first)
+        visits: dict[tuple[Visit | None, Guard], Visit] = {}
+        passed: set[Layer] = set()
+        for line, is_near in self._lines(registered, route, routed):
             before = first
-            for guard in line:
-                post = self._posts[guard]
-                if post.asks:
-                    key = (before, guard)
+            for layer in line:
+                if is_near and layer not in passed:
+                    passed.add(layer)
+                    steps += layer.middleware
+                post = self._posts.get(layer.guard)
+                if post is not None and post.asks:
+                    key = (before, layer.guard)
                     if key not in visits:
                         visits[key] = Visit(post, interaction, route, before)
+                        steps.append(visits[key])
                     before = visits[key]
-        return tuple(visits.values())
+        return tuple(steps)
 
     def _lines(
         self, registered: Registered | None, route: Route, routed: bool
-    ) -> Iterable[tuple[Guard, ...]]:
-        """The guards after that of the router that is served: of the handler, or of the fences."""
+    ) -> Iterable[tuple[tuple[Layer, ...], bool]]:
+        """The layers inside of that of the router that is served: of the handler, or of the fences.
+
+        The middleware of a fence without a prefix has nothing to do with an unknown route.
+        """
         if registered is not None:
-            return (registered.guards,)
+            return ((registered.layers, True),)
         name = route.name if routed else None
-        return [fence.guards for fence in self._fences if fence.encloses(name)]
+        return [
+            (fence.layers, bool(fence.prefix)) for fence in self._fences if fence.encloses(name)
+        ]
 
     def refusal_of(self, registered: Registered) -> bytes | None:
         """Return the text of the guard that has refused this connection to a handler, if any."""
-        refusals = [self._posts[guard].refusal for guard in registered.guards]
-        return next((refusal for refusal in refusals if refusal is not None), None)
+        posts = [self._posts.get(layer.guard) for layer in registered.layers]
+        return next((post.refusal for post in posts if post and post.refusal is not None), None)
 
     def nearest(self, registered: Registered) -> tuple[Setup, bool]:
         """Return the SETUP as the nearest authenticator of a handler sees it.
@@ -323,7 +336,8 @@ class Guards:
             The SETUP, with the principal that this authenticator has returned for it; and whether
             there is an authenticator.
         """
-        for guard in (*reversed(registered.guards), self._served):
+        for layer in (*reversed(registered.layers), self._outermost):
+            guard = layer.guard
             if guard.authenticate is not None:
                 return self._posts[guard].setup, True
         return self.setup, False

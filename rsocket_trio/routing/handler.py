@@ -23,7 +23,7 @@ from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .converted_streams import READY, DecodedChannel, EncodedItems
 from .hooks import check_answer, failed
-from .owned_items import OwnedItems, PublishedItems
+from .owned_items import OwnedItems, PublishedItems, published
 from .parameters import EMPTY, FACTS, Parameter, Route, Source
 from .principal import check_known
 from .refusals import answer_refused, data_refused, named, noted, unreadable
@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 
     from ..requester import Requester
     from ..responder import Setup
+    from .call import Call
 
 __all__ = ["Context", "Handler", "decode_trace"]
 
 Arriving: TypeAlias = "trio.abc.ReceiveChannel[Payload] | PublishedItems | PayloadBody | None"
 """The part of a request that is still to come: the items of a channel, or the data."""
 
-Fill: TypeAlias = Callable[[Payload, Arriving, Any], Any]
+Fill: TypeAlias = "Callable[[Payload, Arriving, Call | None], Any]"
 
 
 class Context:
@@ -98,6 +99,7 @@ class Handler:
 
     Attributes:
         takes_body: It reads the request's data while they arrive.
+        takes_call: It looks at the call.
         encode: Converts its results.
         name: Metadata that name the MIME type of the results, if the requester needs them.
     """
@@ -115,6 +117,7 @@ class Handler:
         "encode",
         "name",
         "takes_body",
+        "takes_call",
     )
 
     def __init__(
@@ -143,21 +146,24 @@ class Handler:
         self.encode = _encoder(context, signature, route, answer_type)
         self.name = name
         self.takes_body = signature.takes_body
+        self.takes_call = signature.takes_call
         self._published = signature.takes_publisher
 
-    def __call__(self, payload: Payload, arriving: Arriving = None, principal: Any = None) -> Any:
+    def __call__(
+        self, payload: Payload, arriving: Arriving = None, call: Call | None = None
+    ) -> Any:
         """Call the function, and return its coroutine or async generator.
 
         Args:
             payload: The request; only its metadata, if the data are still arriving.
             arriving: The part that is still to come.
-            principal: The principal of the request.
+            call: The call, if the handler, a guard or a middleware looks at it.
         """
-        arguments = [fill(payload, arriving, principal) for fill in self._fill]
+        arguments = [fill(payload, arriving, call) for fill in self._fill]
         if not self._fill_keywords:
             return self._function(*arguments)
         keywords = {
-            name: fill(payload, arriving, principal) for name, fill in self._fill_keywords.items()
+            name: fill(payload, arriving, call) for name, fill in self._fill_keywords.items()
         }
         return self._function(*arguments, **keywords)
 
@@ -168,14 +174,15 @@ class Handler:
         return Payload(self.encode(result), self.name)
 
     def stream(
-        self, payload: Payload, arriving: Arriving = None, principal: Any = None
+        self, payload: Payload, arriving: Arriving = None, call: Call | None = None
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Call the function of a stream."""
         if self._published and not isinstance(arriving, PublishedItems):
             # A task feeds the publisher. It belongs to the iteration of the answer.
             channel = cast("trio.abc.ReceiveChannel[Payload]", arriving)
-            return OwnedItems(channel, lambda items: self.stream(payload, items, principal))
-        result: Any = self(payload, arriving, principal)
+            block = published(channel)
+            return OwnedItems(block, lambda items: self.stream(payload, items, call))
+        result: Any = self(payload, arriving, call)
         return self._encoded(result) if self._is_generator else self._later(result)
 
     async def _later(self, result: Any) -> AsyncIterable[AnyPayload]:
@@ -242,6 +249,8 @@ def _filler(
             return lambda payload, _, __: (
                 _read_trace(payload.metadata, metadata_mime_type, limits) or absent
             )
+        case Source.CALL:
+            return lambda _payload, _arriving, call: call
         case Source.PRINCIPAL:
             return _principal(context, parameter, route)
         case Source.FACT:
@@ -254,7 +263,7 @@ def _filler(
                 Source.ROUTE: route,
                 Source.STOPPING: context.setup.stopping,
             }[parameter.source]
-            return lambda _payload, _arriving, _principal: value
+            return lambda _payload, _arriving, _call: value
 
 
 def _published(items: PublishedItems, decode: Callable[[bytes], Any], *, skips_first: bool) -> Any:
@@ -276,7 +285,7 @@ def _reads_empty(context: Context, parameter: Parameter, mime_type: str) -> bool
     return True
 
 
-def _body(payload: Payload, arriving: Arriving, _principal: Any) -> PayloadBody:
+def _body(payload: Payload, arriving: Arriving, _call: Call | None) -> PayloadBody:
     return arriving if isinstance(arriving, PayloadBody) else body_of(payload)
 
 
@@ -288,7 +297,7 @@ def _fact(context: Context, parameter: Parameter, route: Route) -> Fill:
             f"the handler of route {route.name!r} takes a {annotation.__name__} as "
             f"{parameter.name!r}, and {context.setup.transport.scheme}:// connections have none"
         )
-    return lambda _payload, _arriving, _principal: fact
+    return lambda _payload, _arriving, _call: fact
 
 
 def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
@@ -299,9 +308,10 @@ def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
             "its Router has no authenticator: give it authenticate="
         )
     if allows_none(parameter.annotation):
-        return lambda _payload, _arriving, principal: principal
+        return lambda _payload, _arriving, call: cast("Call", call).principal
 
-    def known(_payload: Payload, _arriving: Arriving, principal: Any) -> Any:
+    def known(_payload: Payload, _arriving: Arriving, call: Call | None) -> Any:
+        principal = cast("Call", call).principal
         check_known(principal)
         return principal
 
@@ -371,7 +381,7 @@ def _reading(
     """Return a function that reads all metadata of a request."""
     mime_type, limits = context.setup.metadata_mime_type, context.limits
 
-    def read_or_refuse(payload: Payload, _arriving: Arriving, _principal: Any) -> Any:
+    def read_or_refuse(payload: Payload, _arriving: Arriving, _call: Call | None) -> Any:
         try:
             return read(payload.metadata, mime_type, limits)
         except MetadataError as error:

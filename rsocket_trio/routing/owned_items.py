@@ -1,18 +1,21 @@
-"""The answer of a handler that takes the items of a channel as a publisher: `OwnedItems`.
+"""The items of an answer, within a block that lives as long as they do: `OwnedItems`.
 
-A task receives the items and sends them to the subscribers. Its nursery is open as long as the
-answer is iterated, in the task of the handler; that task also closes it.
+The block is the nursery of a task that publishes the items of a channel, or the middleware of the
+call. It is entered before the first item and left after the last one, in the task of the handler,
+which iterates over the items and closes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 import trio
 
 from ..interactions.block import Block
+from ..interactions.sending import ENDED, throw_into
 from ..payload import Payload
 from ..reactive_streams.interfaces import Publisher
 from ..reactive_streams.iterating import close_iterator, iterator_over
@@ -20,8 +23,9 @@ from ..reactive_streams.pumps import from_channel
 from ..streamed import AnyPayload
 from .converted_streams import DecodedChannel
 
-__all__ = ["OwnedItems", "PublishedItems"]
+__all__ = ["OwnedItems", "PublishedItems", "published"]
 
+T = TypeVar("T")
 Answer: TypeAlias = AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]
 
 
@@ -42,30 +46,45 @@ class PublishedItems:
         return from_channel(channel, self.nursery)
 
 
-class OwnedItems(AsyncIterator[AnyPayload]):
-    """The items of an answer, with the nursery that they need.
+@asynccontextmanager
+async def published(payloads: trio.abc.ReceiveChannel[Payload]) -> AsyncIterator[PublishedItems]:
+    """Open a nursery for the publisher of a channel's items; the answer's end cancels it."""
+    block = Block()
+    with block.around():
+        async with trio.open_nursery() as nursery:
+            with block.body():
+                yield PublishedItems(payloads, nursery)
+            nursery.cancel_scope.cancel()
+
+
+class OwnedItems(AsyncIterator[AnyPayload], Generic[T]):
+    """The items of an answer within a block.
 
     Args:
-        payloads: The items of the channel.
-        start: Calls the handler.
+        block: The block.
+        start: Calls the handler with what the block gives.
+        given: Gets what the block gives and the number of items, before the block is left.
     """
 
-    __slots__ = ("_demand", "_items")
+    __slots__ = ("_demand", "_given", "_items", "_next")
 
     def __init__(
         self,
-        payloads: trio.abc.ReceiveChannel[Payload],
-        start: Callable[[PublishedItems], Answer],
+        block: AbstractAsyncContextManager[T],
+        start: Callable[[T], Answer],
+        given: Callable[[T, int], object] | None = None,
     ) -> None:
         self._demand: Callable[[], int] | None = None
-        self._items = self._iterate(payloads, start)
+        self._given = given
+        self._items = self._iterate(block, start)
+        self._next = self._items.__anext__
 
     def follow(self, demand: Callable[[], int]) -> None:
         """See `rsocket_trio.reactive_streams.ElementStream.follow`."""
         self._demand = demand
 
-    async def __anext__(self) -> AnyPayload:
-        return await anext(self._items)
+    def __anext__(self) -> Awaitable[AnyPayload]:  # no coroutine of its own: an item costs less
+        return self._next()
 
     async def athrow(self, error: BaseException) -> AnyPayload:
         """See `rsocket_trio.routing.converted_streams.EncodedItems.athrow`.
@@ -76,45 +95,39 @@ class OwnedItems(AsyncIterator[AnyPayload]):
         return await self._items.athrow(error)
 
     async def aclose(self) -> None:
-        """Close the handler's iterator, then the nursery.
+        """Close the handler's iterator, then the block.
 
-        Checkpoint: as the handler's iterator does.
-        If cancelled: as the handler's iterator does.
+        Checkpoint: as the handler's iterator and the block do.
+        If cancelled: as the handler's iterator and the block do.
         """
         await self._items.aclose()
 
     async def _iterate(
-        self,
-        payloads: trio.abc.ReceiveChannel[Payload],
-        start: Callable[[PublishedItems], Answer],
+        self, block: AbstractAsyncContextManager[T], start: Callable[[T], Answer]
     ) -> AsyncGenerator[AnyPayload, None]:
-        # The connection iterates and closes this in one task, so a nursery may be open at `yield`.
-        block = Block()
-        with block.around():
-            async with trio.open_nursery() as nursery:
-                with block.body():
-                    answer = start(PublishedItems(payloads, nursery))
-                    items = iterator_over(await answer if isinstance(answer, Awaitable) else answer)
-                    follow = getattr(items, "follow", None)
-                    if follow is not None and self._demand is not None:
-                        follow(self._demand)
-                    try:
-                        async for item in items:
-                            thrown: AnyPayload = item
-                            while True:
-                                try:
-                                    yield thrown
-                                    break
-                                except GeneratorExit:
-                                    raise
-                                except BaseException as error:  # for the handler's generator
-                                    athrow = getattr(items, "athrow", None)
-                                    if athrow is None:
-                                        raise
-                                    try:
-                                        thrown = await athrow(error)
-                                    except StopAsyncIteration:
-                                        return
-                    finally:
-                        await close_iterator(items)
-                nursery.cancel_scope.cancel()
+        # The connection iterates and closes this in one task, so a block may be open at `yield`.
+        async with block as value:
+            answer = start(value)
+            items = iterator_over(await answer if isinstance(answer, Awaitable) else answer)
+            follow = getattr(items, "follow", None)
+            if follow is not None and self._demand is not None:
+                follow(self._demand)
+            count = 0
+            try:
+                async for item in items:
+                    count += 1
+                    thrown: Any = item
+                    while True:
+                        try:
+                            yield thrown
+                            break
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:  # for the handler's generator
+                            thrown = await throw_into(items, error)
+                        if thrown is ENDED:
+                            return
+            finally:
+                if self._given is not None:
+                    self._given(value, count)
+                await close_iterator(items)

@@ -32,6 +32,7 @@ from ..requester import Requester
 from ..responder import Setup
 from ..stopping import Stopping
 from ..transports.base import TransportInfo
+from .call import Call
 from .kinds import Delivery, EventBatch, Kind
 from .principal import Principal, marked, marks_a_part, plain
 
@@ -84,6 +85,7 @@ class Source(Enum):
     TRANSPORT = "transport"
     ROUTE = "route"
     STOPPING = "stopping"
+    CALL = "call"
     FACT = "fact"
     BATCH = "batch"
     EVENTS = "events"
@@ -101,6 +103,7 @@ INJECTED: Final[dict[object, Source]] = {
     TransportInfo: Source.TRANSPORT,
     Route: Source.ROUTE,
     Stopping: Source.STOPPING,
+    Call: Source.CALL,
 }
 
 FACTS: Final[dict[object, str]] = {}
@@ -245,7 +248,7 @@ def _of_events(function: object, name: str, annotation: Any) -> tuple[Source, An
     """Return where a parameter of an events handler gets its value from, and its type."""
     if isinstance(annotation, type) and issubclass(annotation, EventBatch):
         return Source.BATCH, annotation
-    if annotation in (TransportInfo, Stopping):
+    if annotation in (TransportInfo, Stopping, Call):
         return INJECTED[annotation], annotation
     if annotation in _LISTS or typing.get_origin(annotation) in _LISTS:
         return Source.EVENTS, next(iter(typing.get_args(annotation)), Any)

@@ -1,4 +1,4 @@
-"""A registered handler with its settings and its guards."""
+"""A registered handler with its settings and its layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .kinds import Kind
 from .signature import Signature
 
 if TYPE_CHECKING:
-    from .guards import Guard
+    from .layers import Layer
 
 __all__ = ["Explain", "Registered", "Registrations", "Settings"]
 
@@ -50,18 +50,18 @@ class Settings:
 
 @attrs.frozen
 class Registered:
-    """A handler with its guards and its settings.
+    """A handler with its layers and its settings.
 
     Attributes:
         signature: The handler.
         settings: The settings of the router on which it was registered.
-        guards: The guards of the routers from which it was included, the outermost first. The guard
-            of the router that has it now is not among them.
+        layers: The layers of the routers from which it was included, the outermost first, and its
+            own. The layer of the router that has it now is not among them.
     """
 
     signature: Signature
     settings: Settings
-    guards: tuple[Guard, ...] = ()
+    layers: tuple[Layer, ...] = ()
 
 
 Registrations: TypeAlias = dict[Kind, dict[str | None, Registered]]

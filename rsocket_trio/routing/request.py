@@ -9,11 +9,10 @@ from .refusals import shown
 
 if TYPE_CHECKING:
     from ..metadata.authentication import Authentication
-    from ..metadata.tracing_zipkin import ZipkinTrace
-    from ..protocol.interaction import Interaction
     from ..tracing import Tracing
-    from .guards import Visit
     from .handler import Handler
+    from .kinds import Kind
+    from .middleware import Step
     from .parameters import Route
     from .registered import Registered
     from .signature import Signature
@@ -33,9 +32,8 @@ class Request:
         accept: The entry with the MIME types that the requester accepts, not read yet.
         handler: The handler on this connection, once the request is admitted.
         auth: The authentication of the request.
-        visits: The guards that it has to pass.
-        trace: The trace that it belongs to.
-        plain: The handler, if the request is neither guarded nor traced.
+        steps: The guards and the middleware that it has to pass.
+        plain: The handler, if there are no steps, and the handler does not look at the call.
     """
 
     __slots__ = (
@@ -48,11 +46,10 @@ class Request:
         "registered",
         "route",
         "routed",
-        "trace",
-        "visits",
+        "steps",
     )
 
-    def __init__(self, interaction: Interaction, route: Route) -> None:
+    def __init__(self, interaction: Kind, route: Route) -> None:
         self.interaction = interaction
         self.route = route
         self.routed = False
@@ -61,8 +58,7 @@ class Request:
         self.accept: bytes | None = None
         self.handler: Handler | None = None
         self.auth: Authentication | None = None
-        self.visits: tuple[Visit, ...] = ()
-        self.trace: ZipkinTrace | None = None
+        self.steps: tuple[Step, ...] = ()
         self.plain: Handler | None = None
 
     @property
@@ -71,16 +67,9 @@ class Request:
         return None if self.registered is None else self.registered.signature
 
     @property
-    def is_traced(self) -> bool:
-        """Whether its handler is in a router with tracing."""
-        return self.registered is not None and self.registered.settings.tracing is not None
-
-    @property
     def tracing(self) -> Tracing | None:
-        """The tracing of its handler, if the request has a trace."""
-        if self.registered is None or self.trace is None:
-            return None
-        return self.registered.settings.tracing
+        """What makes the trace of the request current, if its router has tracing."""
+        return None if self.registered is None else self.registered.settings.tracing
 
     def missing(self) -> Invalid:
         """Return the answer to a request without a handler."""

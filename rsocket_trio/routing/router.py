@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import attrs
@@ -20,6 +20,8 @@ from .guards import Guard, Guards, OnResume, OnSetup
 from .handler import Context
 from .hooks import check_hook
 from .kinds import Delivery, Kind
+from .layers import Layer
+from .middleware import Middleware, check_middleware
 from .registered import Registered, Settings
 from .signature import read_signature
 from .table import Table
@@ -97,6 +99,10 @@ class Router(Responder):
             expected: True, or a function of the connection's `Setup` (with its principal) that
             returns a bool, for connections that may know the names of the fields. The log always
             has them.
+        middleware: Blocks around each request, the outermost first: async generator functions that
+            yield once, or functions that return async context managers. They get the `Call`. All
+            of it is around ``authenticate``. Requests without a handler pass the middleware of the
+            router that is served, and of the included ones whose prefix their routes begin with.
     """
 
     # `accept` returns a responder of its own for each connection. So the names of the interactions
@@ -111,6 +117,7 @@ class Router(Responder):
         authenticate: Authenticate | None = None,
         tracing: Tracing | None = None,
         explain: bool | Callable[[Setup], bool] | None = None,
+        middleware: Iterable[Middleware] = (),
     ) -> None:
         check_hook("authenticate", authenticate)
         check_hook("on_setup", on_setup)
@@ -120,8 +127,8 @@ class Router(Responder):
         for option, value, kind in (("codecs", codecs, Codecs), ("tracing", tracing, Tracing)):
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"{option}= takes a {kind.__name__}, not {type(value).__name__}")
-        guard = Guard(authenticate, on_setup, on_resume)
-        self._table = Table(Settings(codecs, explain, tracing), guard)
+        layer = Layer(Guard(authenticate, on_setup, on_resume), check_middleware(middleware))
+        self._table = Table(Settings(codecs, explain, tracing), layer)
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
         """See `Responder.accept`. Calls ``authenticate``, then ``on_setup``.
@@ -133,7 +140,7 @@ class Router(Responder):
         handlers = table.snapshot()
         tracing = next(table.tracings(), None)
         limits: Limits = getattr(requester, "limits", DEFAULT_LIMITS)  # a stand-in has none
-        guards = await Guards.accept(table.guard, tuple(table.fences()), setup, requester, limits)
+        guards = await Guards.accept(table.layer, tuple(table.fences()), setup, requester, limits)
         if tracing is not None:
             requester.tracing = tracing
         context = Context(table.settings, guards.setup, requester, guarded=False, limits=limits)
@@ -146,12 +153,18 @@ class Router(Responder):
         )
 
     def request_response(  # type: ignore[override]  # decorator, see above
-        self, route: str | None = None, *, thread: bool | trio.CapacityLimiter = False
+        self,
+        route: str | None = None,
+        *,
+        middleware: Iterable[Middleware] = (),
+        thread: bool | trio.CapacityLimiter = False,
     ) -> Callable[[F], F]:
         """Register an async function that returns one result.
 
         Args:
             route: The first routing tag of its requests; ``None``: they have no route.
+            middleware: Blocks around this handler, inside of those of its router and of the guard;
+                see `Router`.
             thread: The function is not async, and runs in a worker thread: True (trio's limiter
                 bounds the threads), or a `trio.CapacityLimiter` for it. A request that is
                 cancelled waits for its end; the function finds out by
@@ -161,65 +174,99 @@ class Router(Responder):
             TypeError: The function cannot be such a handler.
             ValueError: There is one for that route already, or the route is too long.
         """
-        return self._register(Interaction.REQUEST_RESPONSE, route, thread)
+        return self._register(Interaction.REQUEST_RESPONSE, route, middleware, thread)
 
     def fire_and_forget(  # type: ignore[override]  # decorator, see above
-        self, route: str | None = None, *, thread: bool | trio.CapacityLimiter = False
+        self,
+        route: str | None = None,
+        *,
+        middleware: Iterable[Middleware] = (),
+        thread: bool | trio.CapacityLimiter = False,
     ) -> Callable[[F], F]:
         """Register an async function whose result or failure is not sent.
 
         Args:
             route: As for `request_response`.
+            middleware: As for `request_response`.
             thread: As for `request_response`.
 
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one for that route already, or the route is too long.
         """
-        return self._register(Interaction.FIRE_AND_FORGET, route, thread)
+        return self._register(Interaction.FIRE_AND_FORGET, route, middleware, thread)
 
-    def request_stream(self, route: str | None = None) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
+    def request_stream(  # type: ignore[override]  # decorator, see above
+        self, route: str | None = None, *, middleware: Iterable[Middleware] = ()
+    ) -> Callable[[F], F]:
         """Register an async generator, or an async function that returns an async iterable.
 
         It is iterated and closed in one task. It also answers the REQUEST_SUB of clients that
         speak the ReactiveSocket draft. A subscription of the draft has no end, so a handler that
         returns ends it with an ERROR.
 
+        Args:
+            route: As for `request_response`.
+            middleware: As for `request_response`.
+
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one for that route already, or the route is too long.
         """
-        return self._register(Interaction.REQUEST_STREAM, route)
+        return self._register(Interaction.REQUEST_STREAM, route, middleware)
 
-    def request_channel(self, route: str | None = None) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
+    def request_channel(  # type: ignore[override]  # decorator, see above
+        self, route: str | None = None, *, middleware: Iterable[Middleware] = ()
+    ) -> Callable[[F], F]:
         """Register like `request_stream`; a parameter receives the requester's items.
 
+        Args:
+            route: As for `request_response`.
+            middleware: As for `request_response`.
+
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one for that route already, or the route is too long.
         """
-        return self._register(Interaction.REQUEST_CHANNEL, route)
+        return self._register(Interaction.REQUEST_CHANNEL, route, middleware)
 
-    def metadata_push(self, *, thread: bool | trio.CapacityLimiter = False) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
+    def metadata_push(  # type: ignore[override]  # decorator, see above
+        self,
+        *,
+        middleware: Iterable[Middleware] = (),
+        thread: bool | trio.CapacityLimiter = False,
+    ) -> Callable[[F], F]:
         """Register the async function that takes metadata about the connection.
 
         Args:
+            middleware: As for `request_response`.
             thread: As for `request_response`.
 
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one already.
         """
-        return self._register(Interaction.METADATA_PUSH, None, thread)
+        return self._register(Interaction.METADATA_PUSH, None, middleware, thread)
 
     @overload
-    def events(self, /, *, thread: bool | trio.CapacityLimiter = False) -> Callable[[F], F]: ...
+    def events(
+        self,
+        /,
+        *,
+        middleware: Iterable[Middleware] = (),
+        thread: bool | trio.CapacityLimiter = False,
+    ) -> Callable[[F], F]: ...
 
     @overload
-    def events(self, function: F, /, *, thread: bool | trio.CapacityLimiter = False) -> F: ...
+    def events(self, function: F, /) -> F: ...
 
     def events(
-        self, function: Any = None, /, *, thread: bool | trio.CapacityLimiter = False
+        self,
+        function: Any = None,
+        /,
+        *,
+        middleware: Iterable[Middleware] = (),
+        thread: bool | trio.CapacityLimiter = False,
     ) -> Any:
         """Register the async function that takes batches of events, with or without parentheses.
 
@@ -234,19 +281,21 @@ class Router(Responder):
         * `TransportInfo` receives facts about the connection, ``Annotated[User, Principal]`` the
           principal.
 
-        With ``thread`` the function is not async; see `request_response`.
+        ``middleware`` and ``thread`` are as for `request_response`.
 
         Raises:
             TypeError: The function cannot be such a handler.
             ValueError: There is one already.
         """
         if function is None:
-            return self._register(Delivery.EVENTS, None, thread)
+            return self._register(Delivery.EVENTS, None, middleware, thread)
         if not callable(function):
             raise TypeError(f"write @router.events(): events come without a route {function!r}")
-        return self._register(Delivery.EVENTS, None, thread)(function)
+        return self._register(Delivery.EVENTS, None, middleware, thread)(function)
 
-    def include(self, other: Router, prefix: str = "") -> None:
+    def include(
+        self, other: Router, prefix: str = "", *, middleware: Iterable[Middleware] = ()
+    ) -> None:
         """Serve the handlers of another router, too: those it has now, and those it gets later.
 
         Its guards come with them: ``authenticate``, ``on_setup`` and ``on_resume``. The guards of
@@ -262,6 +311,7 @@ class Router(Responder):
         Args:
             other: The other router; it stays as it is.
             prefix: Put before its routes. Handlers without a route stay without.
+            middleware: Put around the middleware and the guard of the other router.
 
         Raises:
             TypeError: It is no router; or its class has an ``accept`` or ``accept_resume`` of its
@@ -277,7 +327,8 @@ class Router(Responder):
         if not isinstance(prefix, str):
             raise TypeError(f"a prefix is a str, not {type(prefix).__name__}")
         check_own_accept(other, ("accept", "accept_resume"))
-        self._table.include(other._table, prefix)
+        layer = Layer(middleware=check_middleware(middleware))
+        self._table.include(other._table, prefix, layer)
 
     @property
     def routes(self) -> tuple[RegisteredRoute, ...]:
@@ -293,10 +344,14 @@ class Router(Responder):
     @property
     def is_guarded(self) -> bool:
         """Whether a function of this router may refuse clients; those of included ones apart."""
-        return self._table.guard.is_needed
+        return self._table.layer.guard.is_needed
 
     def _register(
-        self, interaction: Kind, route: str | None, thread: bool | trio.CapacityLimiter = False
+        self,
+        interaction: Kind,
+        route: str | None,
+        middleware: Iterable[Middleware],
+        thread: bool | trio.CapacityLimiter = False,
     ) -> Callable[[F], F]:
         if isinstance(route, Payload):
             raise TypeError(
@@ -311,10 +366,15 @@ class Router(Responder):
             )
         table = self._table
         table.check_free(interaction, route)
+        layer = Layer(middleware=check_middleware(middleware))
 
         def register(function: F) -> F:
             signature = read_signature(function, interaction, thread)
-            table.add(interaction, route, Registered(signature, table.settings))
+            table.add(
+                interaction,
+                route,
+                Registered(signature, table.settings, (layer,) * layer.is_needed),
+            )
             return function
 
         return register

@@ -56,6 +56,12 @@ class Signature:
         return any(parameter.source is Source.BODY for parameter in self.parameters)
 
     @property
+    def takes_call(self) -> bool:
+        """Whether the handler gets the call, or something that only the call knows."""
+        wanted = (Source.CALL, Source.PRINCIPAL)
+        return any(parameter.source in wanted for parameter in self.parameters)
+
+    @property
     def takes_publisher(self) -> bool:
         """Whether the handler gets the items of a channel as a publisher."""
         return any(parameter.published for parameter in self.parameters)

@@ -10,8 +10,9 @@ from ..codecs import DEFAULT_CODECS
 from ..errors import MetadataError
 from ..metadata.routing import encode_route
 from ..protocol.interaction import Interaction
-from .guards import Fence, Guard
+from .guards import Fence
 from .kinds import Delivery, Kind
+from .layers import Layer
 from .registered import Registered, Registrations, Settings
 from .signature import check_conversions
 
@@ -37,17 +38,17 @@ class Table:
     Attributes:
         handlers: All handlers, those of the included tables too.
         settings: The settings of the router for its handlers.
-        guard: The functions of the router that admit connections and requests.
+        layer: What the router puts around its handlers.
     """
 
-    def __init__(self, settings: Settings, guard: Guard) -> None:
+    def __init__(self, settings: Settings, layer: Layer) -> None:
         self.handlers: Registrations = {kind: {} for kind in (*Interaction, *Delivery)}
         self.settings = settings
-        self.guard = guard
-        self.included: list[tuple[Table, str]] = []
+        self.layer = layer
+        self.included: list[tuple[Table, str, Layer]] = []
         self._snapshot: Registrations | None = None
         # Weak: an acceptor may make a router for each connection, and include a common one.
-        self.included_in: WeakKeyDictionary[Table, list[str]] = WeakKeyDictionary()
+        self.included_in: WeakKeyDictionary[Table, dict[str, Layer]] = WeakKeyDictionary()
 
     def add(self, interaction: Kind, route: str | None, registered: Registered) -> None:
         """Add a handler here and to the tables that include this one.
@@ -59,8 +60,13 @@ class Table:
         _check(registered)
         _add(list(self.reached(interaction, route, registered)))
 
-    def include(self, other: Table, prefix: str) -> None:
+    def include(self, other: Table, prefix: str, layer: Layer) -> None:
         """Add the handlers of another table, and those that it gets later.
+
+        Args:
+            other: The other table.
+            prefix: Put before its routes.
+            layer: Put around the layer of the other table.
 
         Raises:
             TypeError: As `add`.
@@ -81,14 +87,14 @@ class Table:
                 for interaction, routes in other.handlers.items()
                 for route, registered in routes.items()
                 for added in self.reached(
-                    interaction, *other.as_part_of(self, prefix, route, registered)
+                    interaction, *other.as_part_of(self, prefix, layer, route, registered)
                 )
             ]
         )
-        if prefix in other.included_in.get(self, ()):  # and there is no handler yet
+        if prefix in other.included_in.get(self, {}):  # and there is no handler yet
             raise ValueError(f"this router is included with the prefix {prefix!r} already")
-        self.included.append((other, prefix))
-        other.included_in.setdefault(self, []).append(prefix)
+        self.included.append((other, prefix, layer))
+        other.included_in.setdefault(self, {})[prefix] = layer
 
     def snapshot(self) -> Registrations:
         """Return the handlers of now. Connections share them, so they must not be changed."""
@@ -109,12 +115,12 @@ class Table:
         if not self.included_in:
             return  # iterating over weak references takes long
         for outer, prefixes in self.included_in.items():
-            for prefix in prefixes:
-                part = self.as_part_of(outer, prefix, route, registered)
+            for prefix, layer in prefixes.items():
+                part = self.as_part_of(outer, prefix, layer, route, registered)
                 yield from outer.reached(interaction, *part)
 
     def as_part_of(
-        self, outer: Table, prefix: str, route: str | None, registered: Registered
+        self, outer: Table, prefix: str, layer: Layer, route: str | None, registered: Registered
     ) -> tuple[str | None, Registered]:
         """Return the route and the handler for a table that includes this one.
 
@@ -124,17 +130,16 @@ class Table:
         part = Registered(
             registered.signature,
             registered.settings.within(outer.settings),
-            self.guards + registered.guards,
+            self.layers(layer) + registered.layers,
         )
         # An acceptor may include a large router for each connection, so this must cost little.
         if part.settings.codecs is not registered.settings.codecs:
             _check(part)
         return route if route is None else prefix + route, part
 
-    @property
-    def guards(self) -> tuple[Guard, ...]:
-        """The guard of the router, if it has any function to call."""
-        return (self.guard,) if self.guard.is_needed else ()
+    def layers(self, around: Layer) -> tuple[Layer, ...]:
+        """Return the layer of an inclusion and that of the router, as far as there is anything."""
+        return tuple([layer for layer in (around, self.layer) if layer.is_needed])
 
     def has(self, table: Table) -> bool:
         """Whether a table is this one, or a part of it."""
@@ -146,24 +151,25 @@ class Table:
         return table in seen
 
     def fences(self) -> Iterator[Fence]:
-        """Yield the guards of the routes of the included tables."""
-        for other, prefix in self.included:
+        """Yield the layers around the routes of the included tables."""
+        for other, prefix, around in self.included:
+            layers = other.layers(around)
             for fence in other.fences():
-                yield fence.within(prefix, other.guards)
-            if other.guards:
+                yield fence.within(prefix, layers)
+            if layers:
                 routeless = any(
                     None in routes
                     for interaction, routes in other.handlers.items()
                     # These have no routes at all.
                     if interaction not in (Interaction.METADATA_PUSH, Delivery.EVENTS)
                 )
-                yield Fence(prefix, other.guards, routeless)
+                yield Fence(prefix, layers, routeless)
 
     def tracings(self) -> Iterator[Tracing]:
         """Yield the `Tracing` objects of this table and of the included tables."""
         if self.settings.tracing is not None:
             yield self.settings.tracing
-        for other, _ in self.included:
+        for other, _, _ in self.included:
             yield from other.tracings()
 
     def check_free(self, interaction: Kind, route: str | None) -> None:
@@ -182,7 +188,7 @@ class Table:
 
 
 def _inner(table: Table) -> set[Table]:
-    return {other for other, _ in table.included}
+    return {other for other, _, _ in table.included}
 
 
 def _outer(table: Table) -> set[Table]:

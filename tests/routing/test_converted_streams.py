@@ -2,7 +2,7 @@ import pytest
 import trio
 
 from rsocket_trio.payload import Payload
-from rsocket_trio.routing.converted_streams import DecodedChannel, EncodedItems, TracedItems
+from rsocket_trio.routing.converted_streams import DecodedChannel, EncodedItems
 
 
 async def test_closing_a_stream_closes_the_generator_in_the_same_task():
@@ -98,20 +98,3 @@ async def test_a_conversion_error_is_raised_in_the_generator():
     with pytest.raises(KeyError):
         await EncodedItems(receive, bytes).athrow(KeyError())
     send.close()
-
-
-async def test_a_trace_is_left_once():
-    """Closing twice leaves the trace once, and after the items are closed."""
-    happened = []
-
-    async def items():
-        try:
-            yield Payload()
-        finally:
-            happened.append("closed")
-
-    traced = TracedItems(items(), lambda: happened.append("left"))
-    assert await anext(traced) == Payload()
-    await traced.aclose()
-    await traced.aclose()
-    assert happened == ["closed", "left"]

@@ -209,4 +209,4 @@ async def test_routers_without_a_guard_make_no_checks(bind):
         assert (await bound.request_response(payload)).data == b"public"
         request = bound._finder._requests[Interaction.REQUEST_RESPONSE][payload.metadata]
         assert request.plain is request.handler
-        assert request.visits == ()
+        assert request.steps == ()

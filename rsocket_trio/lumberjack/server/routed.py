@@ -56,29 +56,34 @@ async def admit(
 
 
 async def routed(events: BoundEvents, on_poison: PoisonHook | None, batch: Batch) -> None:
-    """Ask the guards about a batch, convert its events, and call the handler.
+    """Ask the guards about a batch, convert its events, and call the handler, within middleware.
 
     Raises:
-        RefusedBatch: A guard refuses the batch.
+        RefusedBatch: A guard or a middleware refuses the batch.
         InvalidEvent: An event cannot be converted, and there is no hook.
         Exception: An error of the handler or of the hook.
 
-    Checkpoint: as guards and handler do.
-    If cancelled: as guards and handler do.
+    Checkpoint: as guards, middleware and handler do.
+    If cancelled: as guards, middleware and handler do.
     """
+    is_admitted = False
     try:
-        principal = await events.admit()
+        async with events.around() as call:
+            events.check(call)
+            is_admitted = True
+            values: list[Any] = []
+            if events.takes_raw:
+                values = list(batch.raw)
+            elif events.takes_events:
+                incoming = batch._incoming  # noqa: SLF001 - same package; not for applications
+                values = await convert(batch, _read_each(events, incoming), on_poison)
+            elif on_poison is not None:
+                await decode_with_hook(batch, on_poison)
+            await events(batch, values, call)
     except StreamError as error:
+        if is_admitted:
+            raise
         raise RefusedBatch(str(error)) from None
-    values: list[Any] = []
-    if events.takes_raw:
-        values = list(batch.raw)
-    elif events.takes_events:
-        incoming = batch._incoming  # noqa: SLF001 - same package; applications must not use it
-        values = await convert(batch, _read_each(events, incoming), on_poison)
-    elif on_poison is not None:
-        await decode_with_hook(batch, on_poison)
-    await events(batch, values, principal)
 
 
 def _read_each(events: BoundEvents, incoming: IncomingBatch) -> Iterator[tuple[list[Any], bool]]:

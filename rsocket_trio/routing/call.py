@@ -1,0 +1,150 @@
+"""One handled request, for middleware and handlers: `Call`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from ..errors import MetadataError
+from ..metadata.builder import Metadata
+from ..sealed import Sealed, maker
+from .refusals import named, unreadable
+
+if TYPE_CHECKING:
+    from ..protocol.interaction import Interaction
+    from ..requester import Requester
+    from ..responder import Setup
+    from ..stopping import Stopping
+    from ..transports.base import TransportInfo
+    from .handler import Context
+    from .kinds import Delivery
+    from .parameters import Route
+    from .request import Request
+
+__all__ = ["Call", "Outcome", "new_call"]
+
+
+class Outcome(StrEnum):
+    """How a call has ended."""
+
+    COMPLETED = "completed"
+    """The handler has returned, or its stream has come to its end."""
+
+    FAILED = "failed"
+    """It was refused, or the handler or middleware raised an error: `Call.error`."""
+
+    CANCELLED = "cancelled"
+    """The requester has cancelled, or its connection has ended, or a deadline has passed."""
+
+
+class Call(metaclass=Sealed, given="middleware and handlers get one"):
+    """One handled request, of any interaction, from its first fragment to its end.
+
+    A parameter of a handler with this annotation receives it, and each middleware does.
+
+    Attributes:
+        principal: What the last authenticator has returned; before it is asked, what it (or the
+            one of the router that is served) returned for the connection; or ``None``.
+        outcome: How the part inside of a middleware has ended: set before the middleware goes on
+            behind its ``yield``. ``None`` before that.
+        error: The error of that part; ``None`` if it has completed. A `trio.Cancelled` knows the
+            reason.
+        items: The number of items that the handler of a stream or channel has given.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_context",
+        "_metadata",
+        "_request",
+        "error",
+        "items",
+        "outcome",
+        "principal",
+    )
+
+    def __init__(self, request: Request, context: Context, metadata: bytes | None) -> None:
+        self._request = request
+        self._context = context
+        self._metadata = metadata
+        self._attributes: dict[str, Any] | None = None
+        self.principal: Any = context.setup.principal
+        self.outcome: Outcome | None = None
+        self.error: BaseException | None = None
+        self.items = 0
+
+    def __repr__(self) -> str:
+        return f"<Call of {named(self._context, self.interaction, self.route)}>"
+
+    @property
+    def interaction(self) -> Interaction | Delivery:
+        """The interaction; ``Delivery.EVENTS`` for a batch of events."""
+        return self._request.interaction
+
+    @property
+    def route(self) -> Route:
+        """The route as the requester wrote it; its name may be one without a handler."""
+        return self._request.route
+
+    @property
+    def handler(self) -> str | None:
+        """The handler's name with its module; ``None`` if there is no handler for the route."""
+        signature = self._request.signature
+        return None if signature is None else signature.name
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata of the request.
+
+        Raises:
+            Invalid: They cannot be read.
+        """
+        setup = self._context.setup
+        try:
+            return Metadata.decode(
+                self._metadata, setup.metadata_mime_type, limits=self._context.limits
+            )
+        except MetadataError as error:
+            request = named(self._context, self.interaction, self.route, self._request.signature)
+            raise unreadable(error, request) from None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Whatever middleware wants to tell other middleware and the handler."""
+        if self._attributes is None:
+            self._attributes = {}
+        return self._attributes
+
+    @property
+    def deadline(self) -> float:
+        """When the innermost cancel scope around the caller of this property ends it.
+
+        By trio's clock; infinity if there is no deadline.
+        """
+        return trio.current_effective_deadline()
+
+    @property
+    def setup(self) -> Setup:
+        """The SETUP of the connection."""
+        return self._context.setup
+
+    @property
+    def transport(self) -> TransportInfo:
+        """Facts about the connection."""
+        return self._context.setup.transport
+
+    @property
+    def requester(self) -> Requester:
+        """Sends requests to the peer."""
+        return self._context.requester
+
+    @property
+    def stopping(self) -> Stopping:
+        """Tells that the connection is going to end, e.g. because the server stops."""
+        return self._context.setup.stopping
+
+
+new_call: Final = maker(Call)
+"""Makes a call; each request that passes middleware or guards has one."""
