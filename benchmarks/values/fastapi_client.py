@@ -16,7 +16,9 @@ JSON = {"content-type": "application/json"}
 
 
 async def main(uri: str) -> None:
-    async with ClientSession(uri, connector=TCPConnector(limit=0)) as session:
+    # A connection stays open while the other stacks have their turns.
+    connector = TCPConnector(limit=0, keepalive_timeout=3600)
+    async with ClientSession(uri, connector=connector) as session:
 
         async def asker(kind: str) -> tuple[Callable[[], Awaitable[Any]], Any]:
             value, adapter, path = value_of(kind), ADAPTERS[kind], f"/{kind}"

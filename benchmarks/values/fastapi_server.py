@@ -97,6 +97,7 @@ async def main() -> None:
             lifespan="off",
             access_log=False,
             log_level="warning",
+            timeout_keep_alive=3600,  # the other stacks have their turns
         )
     )
     serving = asyncio.create_task(server.serve([listener]))
