@@ -29,7 +29,7 @@ def describe() -> list[str]:
         f"kernel: {platform.system()} {platform.release()}",
         f"Python: {platform.python_implementation()} {platform.python_version()}",
         f"trio: {package_version('trio')}; wsproto: {package_version('wsproto')}",
-        f"orjson: {package_version('orjson')}; isal: {package_version('isal')}",
+        f"msgspec: {package_version('msgspec')}; isal: {package_version('isal')}",
         f"node: {tool_version('node', '--version')}",
         f"java: {tool_version('java', '--version')}",
         f"go: {tool_version('go', 'version').removeprefix('go version ')}",

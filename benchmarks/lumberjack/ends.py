@@ -50,9 +50,8 @@ def _pylogbeat_missing() -> str | None:
     return None if find_spec("pylogbeat") else "the package pylogbeat is not installed"
 
 
-def _accelerators_missing() -> str | None:
-    absent = [name for name in ("orjson", "isal") if not find_spec(name)]
-    return f"not installed: {', '.join(absent)}" if absent else None
+def _isal_missing() -> str | None:
+    return None if find_spec("isal") else "the package isal is not installed"
 
 
 def _logstash_missing() -> str | None:
@@ -77,11 +76,11 @@ LUMBERJACK_STACKS: Final = [
     ),
     Stack(
         name="lj-fast",
-        title="rsocket_trio with orjson and isal",
-        server=[*_module("ours_server"), "--fast"],
+        title="rsocket_trio with isal",
+        server=_module("ours_server"),
         client=[*_module("ours_client"), "--fast"],
-        groups=frozenset({_SERVER, _CLIENT}),
-        missing=_accelerators_missing,
+        groups=frozenset({_CLIENT}),
+        missing=_isal_missing,
     ),
     Stack(
         name="lj-spool",
@@ -143,11 +142,11 @@ def _parameters(level: int, connections: int = 1, *, texts: bool = False) -> Map
     return {"level": level, "windows": 2, "connections": connections, "texts": texts}
 
 
-def _server_case(kind: str, connections: int, *only: str, title: str = "") -> Case:
+def _server_case(kind: str, connections: int, *only: str) -> Case:
     more = f"-{connections}" if connections > 1 else ""
     return Case(
-        name=f"lumberjack/{'fast' if title else 'server'}-{kind}{more}",
-        title=f"{kind}, {connections} connection{'s' if connections > 1 else ''}{title}",
+        name=f"lumberjack/server-{kind}{more}",
+        title=f"{kind}, {connections} connection{'s' if connections > 1 else ''}",
         group=_SERVER,
         operation="ship",
         parameters=_parameters(_LEVELS[kind], connections),
@@ -207,10 +206,6 @@ LUMBERJACK_CASES: Final = [
     *(
         _server_case(kind, connections, "lj-ours", "lj-go", "lj-raw", "lj-sink")
         for connections in (1, 4)
-        for kind in _LEVELS
-    ),
-    *(
-        _server_case(kind, 1, "lj-fast", "lj-go", title=", with orjson and isal")
         for kind in _LEVELS
     ),
     *(

@@ -1,6 +1,6 @@
 """The Lumberjack client of rsocket_trio: some tasks, each sends a window and waits for its ACK.
 
-orjson and isal are used only with ``--fast``.
+isal is used only with ``--fast``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Lumberjack server of rsocket_trio. A handler decodes each batch.
 
 With ``--raw`` it only counts the events. With ``--spool`` each batch is stored in a spool too, as
-it came, and acknowledged when it is on the disk. orjson and isal are used only with ``--fast``.
+it came, and acknowledged when it is on the disk. isal is not used.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scheme", choices=["tcp"])
     parser.add_argument("--raw", action="store_true", help="do not decode")
-    parser.add_argument("--fast", action="store_true", help="use orjson and isal")
     parser.add_argument("--spool", action="store_true", help="store in a spool")
     options = parser.parse_args()
     if not options.spool:

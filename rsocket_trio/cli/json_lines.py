@@ -7,16 +7,15 @@ as receivers drop duplicates by them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from rsocket_trio.json_texts import read_all, write, write_all
 from rsocket_trio.logfiles import Entry, EventWriter
 from rsocket_trio.lumberjack import InvalidEvent, LumberjackLimits, decode_json, encode_pairs
-from rsocket_trio.lumberjack.client.plain_json import encode_plain
-from rsocket_trio.lumberjack.wire.json_texts import read_all, slices
+from rsocket_trio.lumberjack.wire.events import slices
 
 from .pair_writer import PairWriter, as_bytes
 
@@ -28,9 +27,6 @@ ASIDE: Final = "json"
 _MAX_NAMES: Final = LumberjackLimits().max_pairs // 2
 """Fields of an event of version 1. Receivers refuse an event with too many pairs for ever."""
 
-_MAX_DEPTH: Final = 253
-"""Levels of an event. orjson encodes no more, and receivers have limits of their own."""
-
 _OWN: Final = frozenset({
     "@timestamp", "host", "host.name", "log", "log.file", "log.file.id", "log.file.path",
     "log.offset", "log.flags", ASIDE,
@@ -41,10 +37,6 @@ _OWN: Final = frozenset({
 
 _ESCAPED: Final = re.compile("[\udc80-\udcff]")
 """Bytes that an encoding does not allow, after ``surrogateescape``."""
-
-_to_json: Final = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
-).encode
 
 
 class _Fields:
@@ -166,7 +158,7 @@ class JsonWriter(EventWriter):
         entries = self.without_mark(entries)
         texts: list[bytes] = []
         for fields in self._fields.slices(entries):
-            texts += encode_plain(fields) or [
+            texts += write_all(fields) or [
                 _encoded(each, partial(self._fields.refused, entry.data))
                 for each, entry in zip(fields, entries[len(texts) :], strict=False)
             ]
@@ -211,14 +203,11 @@ class JsonPairWriter(PairWriter):
             for each in fields:
                 entry = entries[len(found)]
                 texts = self._texts(each, entry.data)
-                pairs = [
-                    (as_bytes(name, "replace"), as_bytes(text, "replace"))
-                    for name, text in texts.items()
-                ]
+                pairs = [(as_bytes(name, "replace"), text) for name, text in texts.items()]
                 found.append(encode_pairs([*pairs, *self.own_pairs(entry)]))
         return found
 
-    def _texts(self, fields: dict[str, Any], line: bytes) -> dict[str, str]:
+    def _texts(self, fields: dict[str, Any], line: bytes) -> dict[str, bytes]:
         if len(fields) > _MAX_NAMES:
             fields = self._fields.refused(line, f"has more than {_MAX_NAMES} fields")
         try:
@@ -227,47 +216,19 @@ class JsonPairWriter(PairWriter):
             return _as_texts(self._fields.refused(line, _why(error)))
 
 
-def _as_texts(fields: Mapping[str, Any]) -> dict[str, str]:
+def _as_texts(fields: Mapping[str, Any]) -> dict[str, bytes]:
     return {
-        name: value if isinstance(value, str) else _as_json(value) for name, value in fields.items()
+        name: as_bytes(value, "replace") if isinstance(value, str) else write(value, "replace")
+        for name, value in fields.items()
     }
 
 
 def _encoded(fields: dict[str, Any], refused: Callable[[str], dict[str, Any]]) -> bytes:
     """Return fields as JSON text; half a surrogate pair, which UTF-8 cannot have, becomes ``?``."""
     try:
-        text = _as_json(fields)
+        return write(fields, "replace")
     except _NOT_ENCODED as error:
-        text = _to_json(refused(_why(error)))
-    return text.encode("utf-8", "replace")
-
-
-def _as_json(value: object) -> str:
-    """Return a value as JSON text.
-
-    Raises:
-        ValueError: It has an infinite number.
-        RecursionError: It has too many levels.
-    """
-    text = _to_json(value)
-    if text.count("[") + text.count("{") > _MAX_DEPTH and not _is_flat(value):
-        raise RecursionError
-    return text
-
-
-def _is_flat(value: object) -> bool:
-    level: list[object] = [value]
-    for _ in range(_MAX_DEPTH + 1):
-        inner: list[object] = []
-        for each in level:
-            if type(each) is dict:
-                inner += each.values()
-            elif type(each) is list:
-                inner += each
-        if not inner:
-            return True
-        level = inner
-    return False
+        return write(refused(_why(error)), "replace")
 
 
 _NOT_ENCODED: Final = (ValueError, RecursionError)

@@ -7,7 +7,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import accumulate
 from types import GenericAlias
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -15,6 +14,7 @@ from uuid import UUID
 import attrs
 import msgspec
 
+from ..json_texts import MAX_DEPTH, is_deep
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
 from .forms import PLAIN_TYPES, Writer
@@ -79,8 +79,7 @@ class JsonCodec(AnnotationCodec):
 
         def encode(value: Any) -> bytes:
             data = _to_json(write(value))
-            if len(data) > _MAX_DEPTH:
-                _check_depth(data)
+            _check_depth(data)
             return data
 
         return encode
@@ -114,34 +113,11 @@ class JsonCodec(AnnotationCodec):
 
 _LARGE: Final = 64 * 2**10
 """Bytes of data of which no value is built if msgspec has found a value of a wrong type."""
-_MAX_DEPTH: Final = 200
-"""Levels of lists and objects: more than data need. Without this bound it is Python's own, which a
-program may have raised, and a thread with a small stack crashes before."""
-_OPENING: Final = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS: Final = bytes(set(range(256)).difference(b'[]{}"'))
-_STEPS: Final = bytes.maketrans(b"[]", b"\x01\xff")
-_ROUNDS: Final = 8
 
 
 def _check_depth(data: bytes) -> None:
-    """Refuse data of too many levels.
-
-    Data with few brackets are not looked at. Otherwise strings are taken away, then pairs of
-    brackets without anything between: what has only a few levels has gone after a few rounds.
-    """
-    if data.count(b"[") + data.count(b"{") <= _MAX_DEPTH:
-        return
-    if b"\\" in data:
-        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # A pair of adjacent quotes can go: whether a bracket is within a string stays as it was.
-    brackets = data.translate(_OPENING, _NO_BRACKETS).replace(b'""', b"")
-    if b'"' in brackets:
-        brackets = b"".join(brackets.split(b'"')[::2])
-    for _ in range(_ROUNDS):
-        brackets = brackets.replace(b"[]", b"")
-    steps = memoryview(brackets.translate(_STEPS)).cast("b")
-    if max(accumulate(steps), default=0) > _MAX_DEPTH - _ROUNDS:
-        raise Mismatch(f"more than {_MAX_DEPTH} levels of lists and objects")
+    if is_deep(data):
+        raise Mismatch(f"more than {MAX_DEPTH} levels of lists and objects")
 
 
 _LONG: Final = 4300

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
+from enum import IntEnum
 from types import MappingProxyType
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -17,7 +20,6 @@ from rsocket_trio.lumberjack import (
     decode_pairs,
     encode_pairs,
 )
-from rsocket_trio.lumberjack.client import event_encoder
 from rsocket_trio.lumberjack.client.event_encoder import EventEncoder
 
 LIMITS = LumberjackLimits()
@@ -25,6 +27,25 @@ LIMITS = LumberjackLimits()
 
 def encode(*events, version=2, level=3, limits=LIMITS):
     return EventEncoder(version, level, limits).encode(list(events), 0, len(events))
+
+
+def encode_all(events, limits=LIMITS):
+    encoder = EventEncoder(2, 3, limits)
+    found = []
+    while len(found) < len(events):
+        found += encoder.encode(events, len(found), len(events))
+    return found
+
+
+class Level(IntEnum):
+    INFO = 20
+
+
+def deep(levels):
+    value = 1
+    for _ in range(levels - 1):
+        value = [value]
+    return value
 
 
 values = st.recursive(
@@ -49,7 +70,7 @@ def test_mappings_become_json(events):
     """Each is one JSON text that means the same, whichever way is taken."""
     found = encode(*events)
     assert [decode_json(raw) for raw in found] == events
-    # orjson writes 1e-05 as 0.00001.
+    # msgspec writes 1e+16 as 1e16.
     for others in (encode(*map(MappingProxyType, events)), encode(*events, b"{}")[:-1]):
         assert [decode_json(raw) for raw in others] == events
 
@@ -59,14 +80,31 @@ def test_the_text_is_short():
     assert encode({"message": "grün", "n": [1, 2]}) == ['{"message":"grün","n":[1,2]}'.encode()]
 
 
-def test_without_the_c_encoder(monkeypatch):
-    """Other Pythons have none; the texts are the same."""
-    event = {"a": [1, None, {"b": "ü"}]}
-    expected = encode(event)
-    monkeypatch.setattr("rsocket_trio.lumberjack.client.plain_json._orjson_dumps", None)
-    monkeypatch.setattr("json.encoder.c_make_encoder", None)
-    monkeypatch.setattr(event_encoder, "_chunks", event_encoder._chunks_of())
-    assert encode(event) == expected
+KINDS = {"plain": 1, "others": Level.INFO}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_events_are_encoded_in_order(kind):
+    """Over several slices; the number of a wrong event is right. `json` writes those of enums."""
+    events = [
+        {"n": n, "text": "x" * (n % 7 * 300), "kind": KINDS[kind]} for n in range(1000)
+    ]  # fmt: skip
+    assert [json.loads(raw) for raw in encode_all(events)] == events
+    for number in (0, 1, 63, 64, 700, 999):
+        wrong = [*events]
+        for value, why in (
+            (math.nan, "cannot be encoded as JSON: it contains NaN"),
+            ("\ud800", "cannot be encoded as JSON: it contains half of a surrogate pair"),
+            (deep(201), "cannot be encoded as JSON: it is nested too deeply"),
+            ("x" * 9000, "of 9008 bytes is above the limit of 4000"),
+        ):
+            wrong[number] = {"a": value}
+            with pytest.raises(LocalProtocolError, match=f"event {number + 1} {why}"):
+                encode_all(wrong, LumberjackLimits(max_event_size=4000))
+        for value in (b"a", {1}, UUID(int=1), datetime(2026, 1, 2), ...):
+            wrong[number] = {"a": value}
+            with pytest.raises(TypeError, match=f"event {number + 1} cannot be encoded as JSON"):
+                encode_all(wrong)
 
 
 def test_bytes_are_left_alone():

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rsocket_trio.errors import RSocketError
 from rsocket_trio.lumberjack import (
@@ -15,6 +19,7 @@ from rsocket_trio.lumberjack import (
     decode_pairs,
     encode_pairs,
 )
+from rsocket_trio.lumberjack.wire.events import slices
 from tests.lumberjack.vectors import event, window
 
 SECRET = "geheim"
@@ -35,6 +40,7 @@ SECRET = "geheim"
         (b'{"a":123456789012345678901234567890}', {"a": 123456789012345678901234567890}),
         (b'{"a":"\\ud800"}', {"a": "\ud800"}),
         (b'"h\xc3\xa9"', "h\u00e9"),
+        (b"[1e400]", [math.inf]),
     ],
 )
 def test_json(raw, value):
@@ -55,6 +61,7 @@ def test_json(raw, value):
         ("{}".encode("utf-16"), "is not UTF-8 at byte 0"),
         (b'{"geheim":NaN}', "NaN or Infinity"),
         (b"[-Infinity]", "NaN or Infinity"),
+        (b"[" * 201 + b"]" * 201, "nested too deeply"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"geheim":' * 100_000, "nested too deeply"),
         (b"1" * 10_000, "integer that is too long"),
@@ -142,3 +149,13 @@ def test_both_kinds_of_version_1():
         window(1, 1) + pairs + window(1, 1) + event(2, b'{"a":1}', 1)
     )
     assert [*decode_events(first), *decode_events(second)] == [{"line": "x"}, {"a": 1}]
+
+
+@given(st.lists(st.integers(1, 100_000), max_size=300))
+def test_slices(sizes):
+    """They have all events in order; none has more than its size, unless it is one event."""
+    raws = [bytes(size) for size in sizes]
+    found = list(slices(raws))
+    assert [raw for part in found for raw in part] == raws
+    assert all(0 < len(part) <= 64 for part in found)
+    assert all(len(part) == 1 or sum(map(len, part)) <= 2**16 for part in found)

@@ -13,7 +13,6 @@ from tests.programs import ROOT
 
 FIRST_SAFE = {
     "cbor2": "5.9",  # CVE-2025-68131, CVE-2026-26209
-    "orjson": "3.11.6",  # CVE-2025-67221
     "protobuf": "6.33.5",  # CVE-2025-4565, CVE-2026-0994
     "pyarrow": "23.0.1",  # CVE-2026-25087
     "wsproto": "1.3",  # the first that needs h11 0.16: CVE-2025-43859

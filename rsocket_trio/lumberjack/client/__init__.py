@@ -6,7 +6,6 @@ The modules, in reading order:
 - ``shipper``: the block of `connect`, and `send`
 - ``intake``: checks the events of a call, and queues them
 - ``event_encoder``: the caller's events to bytes, and which ones no server accepts
-- ``plain_json``: encodes many dicts at once with orjson, if it is installed
 - ``deliveries``: the events of one call, and ranges of them on the way
 - ``backlog``: the events of all calls that wait, in order
 - ``hosts``: which host comes next, and when

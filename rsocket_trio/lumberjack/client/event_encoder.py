@@ -5,15 +5,14 @@ It refuses each event that no server would accept, so that it is known before an
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from rsocket_trio.errors import LocalProtocolError, MalformedFrame
+from rsocket_trio.json_texts import write, write_all
 
 from ..wire.frames import encode_pairs, split_pairs
 from ..wire.limits import LumberjackLimits
-from .plain_json import encode_plain
 
 __all__ = ["FRAME_HEAD", "EventEncoder"]
 
@@ -26,33 +25,6 @@ _ENOUGH: Final = 256 * 2**10
 _SLICE_COUNT: Final = 64
 _SLICE_SIZE: Final = 64 * 2**10
 """Dicts that are encoded at once: so many, and about so many bytes."""
-
-_json: Final = json.JSONEncoder(
-    # As Beats: no escapes that are not needed, no spaces. NaN is no JSON. A cycle ends with a
-    # RecursionError, so no table of all containers is needed.
-    ensure_ascii=False,
-    separators=(",", ":"),
-    allow_nan=False,
-    check_circular=False,
-)
-
-
-def _chunks_of() -> Callable[[object, int], Iterable[str]]:
-    """Return a function that makes the parts of a JSON text; its second argument is 0.
-
-    `json.JSONEncoder.encode` makes a new C encoder for each event, which is a quarter of its time.
-    """
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # Not CPython.
-        return lambda event, _level: (_json.encode(event),)
-    quote = json.encoder.encode_basestring
-    made: Callable[[object, int], Iterable[str]] = make(
-        None, _json.default, quote, None, ":", ",", False, False, False
-    )
-    return made
-
-
-_chunks: Final = _chunks_of()
 
 
 class EventEncoder:
@@ -99,7 +71,7 @@ class EventEncoder:
                     self._check(raw, number)
             return found
         if kinds == {dict}:
-            return self._dicts(part, start)
+            return self._dicts(part, start)  # type: ignore[arg-type]  # as above
         encode_one = self._any_json if self.version == 2 else self._any_pairs
         found = []
         size = 0
@@ -112,14 +84,17 @@ class EventEncoder:
                 break
         return found
 
-    def _dicts(self, events: Sequence[object], start: int) -> list[bytes]:
+    def _dicts(self, events: Sequence[dict[str, Any]], start: int) -> list[bytes]:
         """Do the same for dicts only, quickly."""
         found: list[bytes] = []
         size = 0
         count = 1  # The next slice is small, if the events are large.
         while len(found) < len(events) and size < _ENOUGH:
             part = events[len(found) : len(found) + count]
-            raws = encode_plain(part) or self._slowly(part, start + len(found))
+            raws = write_all(part) or [
+                self._any_json(event, number)
+                for number, event in enumerate(part, start + len(found) + 1)
+            ]
             longest = max(map(len, raws))
             if longest > self.max_size:
                 for number, raw in enumerate(raws, start + len(found) + 1):
@@ -127,18 +102,6 @@ class EventEncoder:
             found += raws
             size += sum(map(len, raws))
             count = min(max(_SLICE_SIZE // longest, 1), _SLICE_COUNT)
-        return found
-
-    def _slowly(self, events: Sequence[object], start: int) -> list[bytes]:
-        """Encode a slice of dicts with `json`."""
-        chunks, join = _chunks, "".join
-        found: list[bytes] = []
-        for event in events:
-            try:
-                raw = join(chunks(event, 0)).encode()
-            except (TypeError, ValueError, RecursionError):
-                raw = self._any_json(event, start + len(found) + 1)  # Raises, with the reason.
-            found.append(raw)
         return found
 
     def _check(self, raw: bytes, number: int) -> None:
@@ -158,7 +121,7 @@ class EventEncoder:
         if not isinstance(event, dict):
             event = _as_dict(event, number)
         try:
-            return _json.encode(event).encode()
+            return write(event)
         except TypeError as error:
             raise TypeError(
                 f"event {number} cannot be encoded as JSON: {error}; convert it before"

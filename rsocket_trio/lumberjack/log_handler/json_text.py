@@ -1,7 +1,8 @@
 """An event as JSON text in UTF-8, with any values in it, and within a size.
 
 Receivers close the connection if an event is no JSON or no UTF-8, and a sender sends it again
-without end. So the text is always valid: there is no NaN, and no half of a surrogate pair.
+without end. So the text is always valid: there is no NaN, no half of a surrogate pair, and not more
+levels than receivers read.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from math import isfinite
 from pathlib import PurePath
 from typing import Final
 from uuid import UUID
+
+from rsocket_trio.json_texts import is_deep, write_plain
 
 __all__ = ["as_text", "encode_event"]
 
@@ -46,11 +49,7 @@ def encode_event(event: Mapping[str, object], max_size: int) -> bytes | None:
     Returns:
         The text; ``None`` if it is still too large.
     """
-    try:
-        text = _encode(event).encode()
-    except (TypeError, ValueError, RecursionError):
-        # A key that is no text, NaN, a lone surrogate, a list that contains itself, ...
-        text = _encode(_plain(event)).encode()
+    text = _encoded(event)
     return text if len(text) <= max_size else _shortened(event, max_size)
 
 
@@ -69,6 +68,15 @@ def as_text(value: object) -> str:
 _encode: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=as_text
 ).encode
+
+
+def _encoded(event: Mapping[str, object]) -> bytes:
+    try:
+        text = _encode(event).encode()
+    except (TypeError, ValueError, RecursionError):
+        # A key that is no text, NaN, a lone surrogate, a list that contains itself, ...
+        return write_plain(_plain(event))
+    return write_plain(_plain(event)) if is_deep(text) else text
 
 
 def _cut(text: str, at_most: int) -> str:
@@ -134,7 +142,7 @@ def _shortened(event: Mapping[str, object], max_size: int) -> bytes | None:
     while at_most >= _SHORTEST:
         at_most //= 2
         plain = _with_texts_of(plain, at_most)
-        text = _encode(plain).encode()
+        text = write_plain(plain)
         if len(text) <= max_size:
             return text
     return None

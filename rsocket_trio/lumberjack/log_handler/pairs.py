@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from rsocket_trio.json_texts import read
+
 from ..wire.frames import encode_pairs
 
 __all__ = ["as_pairs"]
@@ -21,7 +23,9 @@ def as_pairs(event: bytes, max_pairs: int) -> bytes:
         event: JSON text.
         max_pairs: Later pairs are left out.
     """
-    return encode_pairs(islice(_flat("", json.loads(event)), max_pairs))
+    fields = read(event)
+    assert isinstance(fields, dict)  # `encode_event` has made it
+    return encode_pairs(islice(_flat("", fields), max_pairs))
 
 
 def _flat(prefix: str, fields: dict[str, Any]) -> Iterator[tuple[str, str]]:

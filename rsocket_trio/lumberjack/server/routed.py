@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from ...codecs import CodecError
 from ...errors import StreamError
+from ...json_texts import write_plain
 from ...routing.admission import admitted
 from ...routing.events import BoundEvents, accept_events
 from ...routing.router import Router
@@ -20,8 +20,6 @@ from .batch import Batch, PoisonHook, convert, decode_with_hook
 from .handling import Handler, RefusedBatch
 
 __all__ = ["admit", "routed"]
-
-_to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 async def admit(
@@ -114,4 +112,4 @@ def _read(events: BoundEvents, incoming: IncomingBatch, n: int) -> Any:
 
 def _pairs(incoming: IncomingBatch, n: int) -> bytes:
     """Return the key-value pairs of an event as a JSON object of text."""
-    return _to_json(decode_event(incoming, n)).encode()
+    return write_plain(decode_event(incoming, n))

@@ -13,7 +13,6 @@ The modules, in reading order:
 - ``inflate``: inflates compressed frames in steps, up to a limit
 - ``reader``: the receiving end: bytes in, batches out
 - ``events``: decodes events
-- ``json_texts``: reads many JSON texts, with orjson if it is installed
 - ``compression``: compresses, with isal if it is installed
 - ``encoder``: the sending end: events in, bytes out
 - ``acks``: ACK frames at the sending end, and what they acknowledge

@@ -7,14 +7,15 @@ connection can go on. The error never contains a part of the event, which may be
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
+from json import JSONDecodeError
+from typing import Final
 
 from rsocket_trio.errors import MalformedFrame, RSocketError
+from rsocket_trio.json_texts import NotJSON, read, read_all
 
 from .batches import IncomingBatch
 from .frames import split_pairs
-from .json_texts import NotJSON, read_all, read_json, slices
 
 __all__ = [
     "InvalidEvent",
@@ -23,7 +24,11 @@ __all__ = [
     "decode_json",
     "decode_pairs",
     "decode_slices",
+    "slices",
 ]
+
+_SLICE_COUNT: Final = 64
+_SLICE_SIZE: Final = 64 * 2**10
 
 
 class InvalidEvent(RSocketError):
@@ -55,10 +60,10 @@ def decode_json(raw: bytes) -> object:
             contains an integer of more digits than Python converts.
     """
     try:
-        return read_json(raw)
+        return read(raw)
     except UnicodeDecodeError as error:
         raise InvalidEvent(f"is not UTF-8 at byte {error.start}") from None
-    except json.JSONDecodeError as error:
+    except JSONDecodeError as error:
         raise InvalidEvent(f"is not JSON at character {error.pos}") from None
     except NotJSON:
         raise InvalidEvent("is not JSON: it contains NaN or Infinity") from None
@@ -132,12 +137,12 @@ def decode_slices(events: Sequence[bytes], is_json: bool) -> Iterator[tuple[list
         Decoded events, and whether an `InvalidEvent` is among them.
     """
     decode = decode_json if is_json else decode_pairs
-    read = read_all if is_json else _read_pairs
+    decode_all = read_all if is_json else _decode_all_pairs
     before = 0
     for raws in slices(events):
         decoded: list[object]
         try:
-            decoded = read(raws)
+            decoded = decode_all(raws)
             invalid = False
         except (ValueError, RecursionError, InvalidEvent):
             decoded = [_decode(decode, raw, n) for n, raw in enumerate(raws, before + 1)]
@@ -146,7 +151,17 @@ def decode_slices(events: Sequence[bytes], is_json: bool) -> Iterator[tuple[list
         before += len(raws)
 
 
-def _read_pairs(raws: Sequence[bytes]) -> list[object]:
+def slices(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Cut events into slices of some tens of KiB; a large event is alone."""
+    for start in range(0, len(events), _SLICE_COUNT):
+        part = events[start : start + _SLICE_COUNT]
+        if sum(map(len, part)) <= _SLICE_SIZE:
+            yield part
+        else:
+            yield from ([raw] for raw in part)
+
+
+def _decode_all_pairs(raws: Sequence[bytes]) -> list[object]:
     return [decode_pairs(raw) for raw in raws]
 
 

@@ -7,7 +7,6 @@ a regular expression in C++ was slower, and events can imitate heads.
 
 from __future__ import annotations
 
-import json
 import zlib
 from array import array
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 
 from ...collector import stored_payloads
 from ...errors import RSocketError
+from ...json_texts import write_plain
 from ...lumberjack import InvalidEvent, decode_pairs, split_pairs, stored_events
 from ...spool import StoredBatch
 
@@ -173,4 +173,4 @@ def _pairs_as_json(raw: bytes) -> bytes:
             }
         except RSocketError:
             return raw  # It is no list of pairs; the row is malformed.
-    return json.dumps(pairs, ensure_ascii=False, separators=(",", ":")).encode()
+    return write_plain(pairs)

@@ -1,33 +1,17 @@
-"""Rows of Spark to payloads: `PayloadMaker`, `json_text`."""
+"""Rows of Spark to payloads: `PayloadMaker`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 import cbor2
 import pyarrow as pa
 
+from ...json_texts import write_plain
 from .row_values import RowMaker
 
-__all__ = ["PayloadMaker", "json_text"]
-
-
-def _find_json() -> Callable[[Any], bytes]:
-    """Return the function that writes a row; orjson, if it is installed (the extra ``fast``)."""
-    try:
-        dumps: Callable[[Any], bytes] = import_module("orjson").dumps
-    except ImportError:
-        encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return lambda row: encoder.encode(row).encode()
-    # `RowMaker` leaves texts, numbers that are finite, lists and dicts: both write these alike.
-    return dumps
-
-
-json_text: Final = _find_json()
-"""Returns the JSON text of a row that `RowMaker` has made."""
+__all__ = ["PayloadMaker"]
 
 
 class PayloadMaker:
@@ -45,7 +29,8 @@ class PayloadMaker:
     def __init__(self, schema: pa.Schema, format: str, batch_size: int) -> None:  # noqa: A002 - as in Spark's API
         self._batch_size = batch_size
         self._maker = None if format == "arrow" else RowMaker(schema, format)
-        self._write: Callable[[Any], bytes] = json_text if format == "json" else cbor2.dumps
+        # `RowMaker` leaves plain values only.
+        self._write: Callable[[Any], bytes] = write_plain if format == "json" else cbor2.dumps
 
     def payloads(self, batch: pa.RecordBatch) -> list[bytes]:
         """Return the payloads of a record batch."""

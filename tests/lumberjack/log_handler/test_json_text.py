@@ -90,9 +90,11 @@ def test_the_last_of_all_values(before, last):
     assert through([*[full] * 9, [nan] * before, [nan]])[-1] == last
 
 
-def test_a_deep_value():
+@pytest.mark.parametrize("levels", [300, 100_000])
+def test_a_deep_value(levels):
+    """Also one that `json` writes, and receivers do not read."""
     deep = []
-    for _ in range(100_000):
+    for _ in range(levels):
         deep = [deep]
     assert through(deep)
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
-from rsocket_trio.spark.sinks import row_payloads  # noqa: E402
 from rsocket_trio.spark.sinks.receiving.arrow_rows import count_rows  # noqa: E402
 from rsocket_trio.spark.sinks.row_payloads import PayloadMaker  # noqa: E402
 
@@ -61,22 +60,8 @@ def payload(type_, value, format_: str) -> bytes:
     return made
 
 
-@pytest.fixture(params=["orjson", "json"])
-def encoder(request, monkeypatch):
-    """JSON by either encoder: the results are the same."""
-    if request.param == "orjson":
-        pytest.importorskip("orjson")
-        return
-
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(row_payloads, "import_module", missing)
-    monkeypatch.setattr(row_payloads, "json_text", row_payloads._find_json())
-
-
 @pytest.mark.parametrize(("type_", "value", "in_cbor", "in_json"), CASES, ids=str)
-def test_values(type_, value, in_cbor, in_json, encoder):
+def test_values(type_, value, in_cbor, in_json):
     """Each type of Spark, and null in its place."""
     assert cbor2.loads(payload(type_, value, "cbor")) == {"v": in_cbor}
     assert json.loads(payload(type_, value, "json")) == {"v": in_json}
@@ -84,13 +69,13 @@ def test_values(type_, value, in_cbor, in_json, encoder):
         assert loads(payload(type_, None, format_)) == {"v": None}
 
 
-def test_not_a_number(encoder):
+def test_not_a_number():
     """It is text, as in Spark's to_json."""
     assert json.loads(payload(pa.float64(), float("nan"), "json")) == {"v": "NaN"}
 
 
-def test_the_text_of_json_has_no_spaces(encoder):
-    """Both encoders write the same bytes."""
+def test_the_text_of_json_has_no_spaces():
+    """As other programs of this package write it."""
     type_ = pa.struct([("a", pa.string()), ("b", pa.list_(pa.int64()))])
     found = payload(type_, {"a": "é", "b": [1, 2]}, "json")
     assert found == '{"v":{"a":"é","b":[1,2]}}'.encode()
@@ -146,7 +131,7 @@ def test_a_variant_is_refused(format_):
     PayloadMaker(named, format_, 2**20)
 
 
-def test_decimals_in_json_have_no_exponent(encoder):
+def test_decimals_in_json_have_no_exponent():
     """Not all readers of numbers know it."""
     for text in ("0.000000000000000000", "0.000000000000000001"):
         found = payload(pa.decimal128(38, 18), Decimal(text), "json")

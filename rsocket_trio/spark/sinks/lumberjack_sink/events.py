@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from ..row_payloads import json_text
+from ....json_texts import write_plain
 from ..row_values import RowMaker
 
 __all__ = ["EventMaker"]
@@ -41,7 +41,7 @@ class EventMaker:
             ValueError: A value is not the text of a JSON object.
         """
         if self._maker is not None:
-            return [json_text(row) for row in self._maker.rows(batch)]
+            return [write_plain(row) for row in self._maker.rows(batch)]
         column = batch.column(0)
         matches = pc.match_substring_regex(column, _OBJECT)
         # Receivers close the connection because of a text that is no object, so it would be sent

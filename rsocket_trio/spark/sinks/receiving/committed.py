@@ -11,7 +11,7 @@ import trio
 
 from .... import Invalid
 from ....codecs import CborCodec
-from ....lumberjack.wire.json_texts import read_json
+from ....json_texts import read
 
 __all__ = ["CommittedBatch", "PayloadReader", "RowReader"]
 
@@ -164,7 +164,7 @@ def _cbor(data: bytes) -> Iterator[Rows]:
 
 
 def _json(data: bytes) -> Iterator[Rows]:
-    yield _one_row(read_json(data))
+    yield _one_row(read(data))
 
 
 def _arrow(data: bytes) -> Iterator[Rows]:
