@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ConnectionLost,
         CustomError,
         ErrorCode,
+        Forbidden,
         FrameTooLong,
         InternalError,
         Invalid,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         SetupError,
         StreamError,
         StreamIdsExhausted,
+        Unauthenticated,
         UnsupportedSetup,
     )
     from .interactions.demand import PayloadStream, StreamStatistics
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
         Call,
         Caller,
         Delivery,
+        ErrorMap,
         Interaction,
         ItemStream,
         Middleware,
@@ -128,6 +131,8 @@ __all__ = [
     "Delivery",
     "Dial",
     "ErrorCode",
+    "ErrorMap",
+    "Forbidden",
     "FrameTooLong",
     "FrameTransport",
     "Interaction",
@@ -188,6 +193,7 @@ __all__ = [
     "StreamedPayload",
     "Tracing",
     "TransportInfo",
+    "Unauthenticated",
     "UnsupportedSetup",
     "Uri",
     "ZipkinTrace",
@@ -211,10 +217,11 @@ _HOMES = {
         "connection.session_store": "MemorySessionStore ResumableSession SessionStore",
         "errors": (
             "ApplicationError Canceled ClosedByPeer ConnectFailed ConnectionClosed "
-            "ConnectionLost CustomError ErrorCode FrameTooLong InternalError Invalid InvalidSetup "
-            "LocalProtocolError MalformedFrame MetadataError MetadataTooLarge MissingLease "
-            "ProtocolError Rejected RejectedResume RejectedSetup RemoteProtocolError "
-            "RSocketError SetupError StreamError StreamIdsExhausted UnsupportedSetup"
+            "ConnectionLost CustomError ErrorCode Forbidden FrameTooLong InternalError Invalid "
+            "InvalidSetup LocalProtocolError MalformedFrame MetadataError MetadataTooLarge "
+            "MissingLease ProtocolError Rejected RejectedResume RejectedSetup RemoteProtocolError "
+            "RSocketError SetupError StreamError StreamIdsExhausted Unauthenticated "
+            "UnsupportedSetup"
         ),
         "interactions.demand": "PayloadStream StreamStatistics",
         "interactions.payload_body": "PayloadBody",
@@ -229,8 +236,8 @@ _HOMES = {
         "requester": "ConnectionStatistics Requester",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
-            "Authenticate Call Caller Delivery Interaction ItemStream Middleware OnResume OnSetup "
-            "Outcome Principal RegisteredRoute RequestFacts Route Router"
+            "Authenticate Call Caller Delivery ErrorMap Interaction ItemStream Middleware OnResume "
+            "OnSetup Outcome Principal RegisteredRoute RequestFacts Route Router"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",

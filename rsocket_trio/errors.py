@@ -45,6 +45,7 @@ __all__ = [
     "ConnectionLost",
     "CustomError",
     "ErrorCode",
+    "Forbidden",
     "FrameTooLong",
     "InternalError",
     "Invalid",
@@ -64,6 +65,7 @@ __all__ = [
     "SetupError",
     "StreamError",
     "StreamIdsExhausted",
+    "Unauthenticated",
     "UnsupportedSetup",
     "addressed",
     "fresh_copy",
@@ -399,6 +401,24 @@ class CustomError(StreamError):
     """An application's own code, 0x301 to 0xFFFFFFFE: ``CustomError("text", code=0x301)``."""
 
 
+class Unauthenticated(CustomError):
+    """Who the requester is, is not known or not known any more: it may log in and try again.
+
+    The code is 4401, as WebSocket applications use it.
+    """
+
+    default_code: ClassVar[int] = 4401
+
+
+class Forbidden(CustomError):
+    """This requester may not do this: trying again does not help. See `Rejected` for "not now".
+
+    The code is 4403, as WebSocket applications use it.
+    """
+
+    default_code: ClassVar[int] = 4403
+
+
 class MissingLease(RSocketError):
     """The peer's lease does not allow a request now, and this request may not wait.
 
@@ -419,6 +439,8 @@ _STREAM_ERRORS: Final[dict[int, type[StreamError]]] = {
     ErrorCode.REJECTED: Rejected,
     ErrorCode.CANCELED: Canceled,
     ErrorCode.INVALID: Invalid,
+    Unauthenticated.default_code: Unauthenticated,
+    Forbidden.default_code: Forbidden,
 }
 _SETUP_ERRORS: Final[dict[int, type[SetupError]]] = {
     ErrorCode.INVALID_SETUP: InvalidSetup,

@@ -15,6 +15,7 @@ The modules, in reading order:
 - ``guards``: which of these functions must admit a connection or a request
 - ``call``: one handled request
 - ``middleware``: code of the application around every request, and how it is run
+- ``error_map``: which error the requester gets for which exception
 - ``bound``: a router on one connection
 - ``finder``: from the metadata of a request to its handler
 - ``request``: what a router knows of a request
@@ -34,6 +35,7 @@ from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
 from .call import Call, Outcome
 from .caller import Caller, ItemStream
+from .error_map import ErrorMap
 from .guards import OnResume, OnSetup
 from .kinds import Delivery
 from .middleware import Middleware
@@ -46,6 +48,7 @@ __all__ = [
     "Call",
     "Caller",
     "Delivery",
+    "ErrorMap",
     "Interaction",
     "ItemStream",
     "Middleware",

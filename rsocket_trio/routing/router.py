@@ -16,6 +16,7 @@ from ..responder import Responder, Setup
 from ..tracing import Tracing
 from .access import Authenticate
 from .bound import BoundRouter
+from .error_map import ErrorMap, translating
 from .guards import Guard, Guards, OnResume, OnSetup
 from .handler import Context
 from .hooks import check_hook
@@ -103,6 +104,9 @@ class Router(Responder):
             yield once, or functions that return async context managers. They get the `Call`. All
             of it is around ``authenticate``. Requests without a handler pass the middleware of the
             router that is served, and of the included ones whose prefix their routes begin with.
+        errors: For classes of exceptions, the `StreamError` that the requester gets, or a function
+            that makes it from the exception. It is asked inside of ``middleware``; the map of the
+            nearest router counts, and in it the nearest base class.
     """
 
     # `accept` returns a responder of its own for each connection. So the names of the interactions
@@ -118,6 +122,7 @@ class Router(Responder):
         tracing: Tracing | None = None,
         explain: bool | Callable[[Setup], bool] | None = None,
         middleware: Iterable[Middleware] = (),
+        errors: ErrorMap | None = None,
     ) -> None:
         check_hook("authenticate", authenticate)
         check_hook("on_setup", on_setup)
@@ -127,7 +132,10 @@ class Router(Responder):
         for option, value, kind in (("codecs", codecs, Codecs), ("tracing", tracing, Tracing)):
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"{option}= takes a {kind.__name__}, not {type(value).__name__}")
-        layer = Layer(Guard(authenticate, on_setup, on_resume), check_middleware(middleware))
+        blocks = check_middleware(middleware)
+        if errors is not None:
+            blocks += (translating(errors),)
+        layer = Layer(Guard(authenticate, on_setup, on_resume), blocks)
         self._table = Table(Settings(codecs, explain, tracing), layer)
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:

@@ -12,7 +12,14 @@ from typing import Final
 
 import trio
 
-from ...errors import ErrorCode, StreamError, addressed, single_error
+from ...errors import (
+    ErrorCode,
+    Forbidden,
+    StreamError,
+    Unauthenticated,
+    addressed,
+    single_error,
+)
 from ...log_policy import logger
 from ..errors import CallError, StatusCode
 from ..wire.envelopes import Status
@@ -36,6 +43,8 @@ _BY_STREAM_CODE: Final[dict[int, StatusCode]] = {
     ErrorCode.REJECTED: StatusCode.PERMISSION_DENIED,
     ErrorCode.CANCELED: StatusCode.CANCELLED,
     ErrorCode.INVALID: StatusCode.INVALID_ARGUMENT,
+    Unauthenticated.default_code: StatusCode.UNAUTHENTICATED,
+    Forbidden.default_code: StatusCode.PERMISSION_DENIED,
 }
 """For handlers of a `rsocket_trio.Router`; guards raise REJECTED."""
 
