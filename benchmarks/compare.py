@@ -3,8 +3,10 @@
 Both use the programs of this checkout; only the package differs. Each case is measured in pairs:
 base then head, then head then base, and so on. Other load on the machine affects both of a pair,
 so the result is the median of the ratios of the pairs. A process may be a few per cent faster or
-slower for its whole life, so all processes are restarted several times. ``--only memory`` compares
-the memory of idle connections and streams. ``--base . --python PATH`` compares two Pythons.
+slower for its whole life, so all processes are restarted several times. The cases are those of
+``python -m benchmarks`` with the package itself, such as ``lumberjack/`` and ``spark/``; a JVM of
+1 GiB runs for each checkout then. ``--only memory`` compares the memory of idle connections and
+streams. ``--base . --python PATH`` compares two Pythons.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from math import sqrt
 from operator import truediv
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 import attrs
 
@@ -27,10 +30,19 @@ from .cases import CASES, is_wanted
 from .harness import Result, raise_file_limit, run_case, takes_part
 from .memory import run_memory
 from .model import ROOT, Case, Stack
-from .report import Memory, number, table
+from .report import number, table
+from .spark.bench import Bench
+from .spark.cases import SPARK_CASES, Run, SparkCase
+from .spark.measuring import Measurement
+from .spark.running import first_events, take_turns
 from .stacks import STACKS, tool_version
 
 BASE, HEAD = "base", "head"
+
+Figures = Mapping[str, Sequence[float]]
+"""By name: a figure of each pair."""
+Comparison = Mapping[str, Figures | str]
+"""The figures of base and head, or why there are none. Those at the same index are of one pair."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,7 +66,8 @@ def parser() -> argparse.ArgumentParser:
         "--scale",
         type=float,
         default=1.0,
-        help="factor for the number of connections and streams in cases with many (default 1)",
+        help="factor for the number of connections and streams in cases with many, and of rows in "
+        "those of Spark (default 1)",
     )
     options.add_argument(
         "--only",
@@ -81,7 +94,19 @@ def directory_of(checkout: Path) -> Iterator[Path]:
         for source in (package, Path(__file__).parent):
             ignored = shutil.ignore_patterns("__pycache__", "js", "java", "go")
             shutil.copytree(source, directory / source.name, ignore=ignored)
+        for module in package.parent.glob("pyspark_*.py"):  # Spark finds its sources by them.
+            shutil.copy(module, directory)
         yield directory
+
+
+def ends(stack: Stack, directories: Sequence[Path], python: str) -> list[Stack]:
+    """Return a stack of this package for each checkout; the head's runs with another Python."""
+    base, head = (
+        attrs.evolve(stack, name=name, title=name, directory=directory)
+        for name, directory in zip((BASE, HEAD), directories, strict=True)
+    )
+    server, client = ([python, *command[1:]] for command in (stack.server, stack.client))
+    return [base, attrs.evolve(head, server=server, client=client)]
 
 
 def compare(
@@ -92,12 +117,8 @@ def compare(
     rounds: int,
     seconds: float,
     say: Callable[[str], None],
-) -> dict[str, Result]:
-    """Measure one case for both checkouts, with new processes ``starts`` times.
-
-    Returns:
-        The results by ``base`` and ``head``. Values at the same index belong to one pair.
-    """
+) -> Comparison:
+    """Measure one case for both checkouts, with new processes ``starts`` times."""
     results = {stack.name: Result() for stack in stacks}
     for start in range(starts):
         # The order in which the servers start alternates too.
@@ -107,82 +128,147 @@ def compare(
             results[name].costs += result.costs
             results[name].latencies += result.latencies
             results[name].failure = results[name].failure or result.failure
-    return results
+    return {
+        name: result.failure
+        or {
+            f"rate, {case.unit.strip()}": result.rates,
+            f"processor of the {case.end}, µs": [cost * 1e6 for cost in result.costs],
+            "p50, µs": [p50 * 1e6 for p50, _ in result.latencies],
+        }
+        for name, result in results.items()
+    }
 
 
-def cells(base: Sequence[float], head: Sequence[float], show: Callable[[float], str]) -> list[str]:
-    """Return both medians, and the median of the ratios with the middle half of the ratios."""
-    if not base or len(base) != len(head):
+def compare_spark(
+    cases: Sequence[SparkCase],
+    benches: Sequence[Bench],
+    *,
+    starts: int,
+    rounds: int,
+    scale: float,
+    say: Callable[[str], None],
+) -> dict[str, Comparison]:
+    """Measure cases of Spark for both checkouts, with new sessions ``starts`` times.
+
+    Returns:
+        The comparisons of the runs with this package, by the names of case and run.
+    """
+    found: dict[str, dict[str, list[Measurement] | str]] = {}
+    for _ in range(starts):
+        for case, run in ours_of_spark(cases):
+            name = f"{case.name}, {run.title}"
+            say(name)
+            turns = {end: (run, bench) for end, bench in zip((BASE, HEAD), benches, strict=True)}
+            so_far = found.setdefault(name, {BASE: [], HEAD: []})
+            for end, new in take_turns(
+                case.master, turns, rounds, scale, say, warm_up=True
+            ).items():
+                old = so_far[end]
+                so_far[end] = (
+                    old if isinstance(old, str) else new if isinstance(new, str) else old + new
+                )
+        for bench in benches:
+            bench.end_session()
+    return {
+        name: {
+            end: measured if isinstance(measured, str) else figures_of_spark(measured)
+            for end, measured in by_end.items()
+        }
+        for name, by_end in found.items()
+    }
+
+
+def ours_of_spark(cases: Sequence[SparkCase]) -> Iterator[tuple[SparkCase, Run]]:
+    """Yield the runs with this package."""
+    for case in cases:
+        for run in case.runs:
+            if run.is_ours:
+                yield case, run
+
+
+def figures_of_spark(measured: Sequence[Measurement]) -> Figures:
+    """Return rates, processor time, together and of each part, and latencies if there are any."""
+    parts = sorted({part for each in measured for part in each.processor})
+    figures = {
+        "rate, /s": [each.count / each.seconds for each in measured],
+        "processor, µs": [sum(each.processor.values()) / each.count * 1e6 for each in measured],
+    }
+    for part in parts:
+        figures[f"processor of {part}, µs"] = [
+            each.processor.get(part, 0.0) / each.count * 1e6 for each in measured
+        ]
+    for index, name in enumerate(("p50", "p99")):
+        figures[f"{name}, ms"] = [
+            each.latencies[index] * 1e3 for each in measured if each.latencies
+        ]
+    return figures
+
+
+def compare_memory(
+    stacks: Sequence[Stack], starts: int, scale: float, say: Callable[[str], None]
+) -> dict[str, Comparison]:
+    """Measure the memory of idle connections and streams for both checkouts."""
+    return {
+        f"memory per {title}": {
+            name: sizes if isinstance(sizes, str) else {"KiB": [size / 1024 for size in sizes]}
+            for name, sizes in row.items()
+        }
+        for title, row in run_memory(stacks, starts, scale, say).items()
+    }
+
+
+def cells(base: Sequence[float], head: Sequence[float]) -> list[str]:
+    """Return both medians, and the median of the ratios with its interval of 95 %.
+
+    The interval is that of the order statistics of the ratios, so it needs no other assumption than
+    that pairs are independent. It is the whole range if there are fewer than eight.
+    """
+    if len(base) != len(head) or not all(base):
         return ["–", "–", "–"]
     ratios = sorted(map(truediv, head, base))
-    low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-    return [
-        show(median(base)),
-        show(median(head)),
-        f"**{median(ratios):.3f}** ({low:.3f}..{high:.3f})",
+    beyond = max(0, int(len(ratios) / 2 - 0.98 * sqrt(len(ratios))))
+    low, high = ratios[beyond], ratios[-1 - beyond]
+    shown = [
+        number(value) if value >= 100 else f"{value:.3g}" for value in map(median, (base, head))
     ]
+    return [*shown, f"**{median(ratios):.3f}** ({low:.3f}..{high:.3f})"]
 
 
-def report_lines(
-    results: dict[str, dict[str, Result]], cases: Sequence[Case], memory: Memory
-) -> list[str]:
-    """Return one table each for throughput, processor time, latency and memory."""
-    figures: list[tuple[str, Callable[[Result], list[float]], Callable[[float], str]]] = [
-        ("throughput (more is better)", lambda result: result.rates, number),
-        (
-            "processor time of the server, µs (less is better)",
-            lambda result: result.costs,
-            lambda value: f"{value * 1e6:.2f}",
-        ),
-        (
-            "p50, µs (less is better)",
-            lambda result: [p50 for p50, _ in result.latencies],
-            lambda value: f"{value * 1e6:.1f}",
-        ),
-    ]
-    lines = []
-    for title, values, show in figures:
-        rows = [
-            [case.name, *cells(values(results[case.name][BASE]), values(head), show)]
-            for case in cases
-            if values(head := results[case.name][HEAD])
+def report_lines(comparisons: Mapping[str, Comparison]) -> list[str]:
+    """Return the table of all figures, and what was not measured."""
+    rows, failures = [], []
+    for name, comparison in comparisons.items():
+        base, head = comparison[BASE], comparison[HEAD]
+        failures += [
+            f"* {name}, {end}: {failure.splitlines()[0]}"
+            for end, failure in comparison.items()
+            if isinstance(failure, str)
         ]
-        if rows:
-            header = [title, BASE, HEAD, "head ÷ base (middle half)"]
-            lines += [f"## {title[0].upper()}{title[1:]}", "", *table(header, rows)]
-    rows = [
-        [title, *cells(row[BASE], row[HEAD], lambda value: f"{value / 1024:.2f}")]
-        for title, row in memory.items()
-        if isinstance(row[BASE], list) and isinstance(row[HEAD], list)
-    ]
-    if rows:
-        header = ["growth of the server in KiB per", BASE, HEAD, "head ÷ base (middle half)"]
-        lines += ["## Memory (less is better)", "", *table(header, rows)]
-    failures = [
-        f"* {case.name}, {name}: {result.failure.splitlines()[0]}"
-        for case in cases
-        for name, result in results[case.name].items()
-        if result.failure is not None
-    ]
-    failures += [
-        f"* memory per {title}, {name}: {sizes.splitlines()[0]}"
-        for title, row in memory.items()
-        for name, sizes in row.items()
-        if isinstance(sizes, str)
-    ]
+        if isinstance(base, str) or isinstance(head, str):
+            continue
+        shown = name
+        for figure, values in head.items():
+            if values:
+                rows.append([shown, figure, *cells(base.get(figure, ()), values)])
+                shown = ""
+    header = ["case", "figure", BASE, HEAD, "head ÷ base (95 %)"]
+    lines = ["## Head and base", "", *table(header, rows, texts=2)] if rows else []
     return lines + (["## Not measured", "", *failures, ""] if failures else [])
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
-    ours = next(stack for stack in STACKS if stack.name == "ours")
+    stacks = {stack.name: stack for stack in STACKS}
     words = options.only or ["server/", "memory"]
     cases = [
         case.scaled(options.scale)
         for case in CASES
-        if takes_part(case, ours) and is_wanted(case.name, words)
+        if is_wanted(case.name, words)
+        and takes_part(case, stacks[case.reference])
+        and (stacks[case.reference].missing() or case.missing()) is None
     ]
-    if not cases and not is_wanted("memory", words):
+    spark_cases = [case for case in SPARK_CASES if is_wanted(case.name, words)]
+    if not (cases or spark_cases or is_wanted("memory", words)):
         parser().error(f"no case matches: {', '.join(words)}")
     raise_file_limit()
     python = str(Path(options.python).absolute())
@@ -190,18 +276,10 @@ def main(arguments: Sequence[str]) -> int:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    results = {}
-    with directory_of(options.base) as base, directory_of(options.head) as head:
-        stacks = [
-            attrs.evolve(ours, name=BASE, title=BASE, directory=base),
-            attrs.evolve(
-                ours,
-                name=HEAD,
-                title=HEAD,
-                directory=head,
-                server=[python, *ours.server[1:]],
-                client=[python, *ours.client[1:]],
-            ),
+    comparisons: dict[str, Comparison] = {}
+    with ExitStack() as stack:
+        directories = [
+            stack.enter_context(directory_of(checkout)) for checkout in (options.base, options.head)
         ]
         described = [
             *machine.describe(),
@@ -209,18 +287,31 @@ def main(arguments: Sequence[str]) -> int:
         ]
         for case in cases:
             say(case.name)
-            results[case.name] = compare(
+            comparisons[case.name] = compare(
                 case,
-                stacks,
+                ends(stacks[case.reference], directories, python),
                 starts=options.starts,
                 rounds=options.rounds,
                 seconds=options.seconds,
                 say=say,
             )
-        memory: Memory = {}
         if is_wanted("memory", words):
-            memory = run_memory(stacks, options.starts, options.scale, say)
-    report = report_lines(results, cases, memory)
+            both = ends(stacks["ours"], directories, python)
+            comparisons |= compare_memory(both, options.starts, options.scale, say)
+        first = first_events(options.scale)
+        benches = [
+            stack.enter_context(Bench(first=first, checkout=directory, python=interpreter))
+            for directory, interpreter in zip(directories, (sys.executable, python), strict=True)
+        ]
+        comparisons |= compare_spark(
+            spark_cases,
+            benches,
+            starts=options.starts,
+            rounds=options.rounds,
+            scale=options.scale,
+            say=say,
+        )
+    report = report_lines(comparisons)
     lines = [
         f"Made by `{shlex.join(['python', '-m', 'benchmarks.compare', *arguments])}`.",
         "",

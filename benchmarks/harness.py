@@ -51,7 +51,14 @@ class Program:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ
+            | {
+                "PYTHONUNBUFFERED": "1",
+                # Processes that it starts elsewhere import the package from here, too.
+                "PYTHONPATH": os.pathsep.join(
+                    filter(None, [str(directory), os.environ.get("PYTHONPATH")])
+                ),
+            },
         )
 
     def read_line(self, seconds: float | None = None) -> str:

@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from benchmarks.cases import CASES
+from benchmarks.compare import cells
 from benchmarks.harness import pair, takes_part
 from benchmarks.model import Stack
 from benchmarks.stacks import STACKS
@@ -205,31 +206,57 @@ def test_setup_names_the_peers_it_leaves_out(tmp_path: Path) -> None:
     assert named == ["rsocket-js", "rsocket-java", "rsocket-go", "go-lumber", "containerd's"]
 
 
-def test_two_checkouts_are_compared_pair_by_pair() -> None:
-    """Each case has its ratio of throughput and processor time, and of latency if measured."""
+def compared(*names: str) -> dict[str, dict[str, float]]:
+    """Compare this checkout with itself: the ratios by case and figure."""
     done = run(
-        *("--base", str(ROOT), "--python", sys.executable),
+        *("--base", str(ROOT), "--python", sys.executable, "--scale", "0.01"),
         *("--starts", "1", "--rounds", "2", "--seconds", "0.01"),
-        *("--only", "server/request_response-1", "--only", "server/yield-64"),
-        *("--only", "memory", "--scale", "0.01"),
+        *(word for name in names for word in ("--only", name)),
         module="benchmarks.compare",
     )
     assert done.returncode == 0, done.stderr
     assert f"* Python of the head: Python {platform.python_version()}\n" in done.stdout
-    both = ["server/request_response-1", "server/yield-64"]
-    for heading, cases in [
-        ("Throughput (more is better)", both),
-        ("Processor time of the server, µs (less is better)", both),
-        ("P50, µs (less is better)", both[:1]),
-    ]:
-        table = rows(done.stdout, heading)
-        assert sorted(row[0] for row in table) == sorted(cases)
-        assert all(float(row[-1].strip("*").split("*")[0]) > 0 for row in table)
-    memory = rows(done.stdout, "Memory (less is better)")
-    assert len(memory) == 3
-    by_objects = float(memory[-1][-1].strip("*").split("*")[0])
+    figures: dict[str, dict[str, float]] = {}
+    case = ""
+    for first, figure, *_, ratio in rows(done.stdout, "Head and base"):
+        case = first or case
+        figures.setdefault(case, {})[figure] = float(ratio.strip("*").split("*")[0])
+    return figures
+
+
+def test_two_checkouts_are_compared_pair_by_pair() -> None:
+    """Each case has its ratio of throughput and processor time, and of latency if measured.
+
+    A case of another group has its own programs, and the end that it is about.
+    """
+    figures = compared("server/request_response-1", "lumberjack/client-ship-plain")
+    assert {case: list(ratios) for case, ratios in figures.items()} == {
+        "server/request_response-1": ["rate, /s", "processor of the server, µs", "p50, µs"],
+        "lumberjack/client-ship-plain": ["rate, /s", "processor of the client, µs"],
+    }
+    assert all(ratio > 0 for ratios in figures.values() for ratio in ratios.values())
+
+
+def test_two_checkouts_are_compared_by_memory() -> None:
+    """Each kind of idle object has its ratio."""
+    figures = compared("memory")
+    assert [name.partition(" (")[0] for name in figures] == [
+        "memory per idle connection",
+        "memory per idle open stream",
+        "memory per the same stream, by tracemalloc",
+    ]
+    by_objects = list(figures.values())[-1]["KiB"]
     # A checkout is compared with itself, so this does not depend on the machine.
     assert 0.9 < by_objects < 1.1
+
+
+def test_the_interval_of_a_ratio() -> None:
+    """It is the median of the ratios, not the ratio of the medians, with ranks 5 and 13 of 17."""
+    base = [1.0, *range(1, 17)]
+    ratios = [1 + number / 1000 for number in range(17)]
+    head = [value * each for value, each in zip(base, ratios, strict=True)]
+    assert cells(base, head)[-1] == "**1.008** (1.004..1.012)"
+    assert cells([0.0], [1.0]) == cells([1.0], []) == ["–", "–", "–"]
 
 
 def test_each_checkout_runs_its_own_package(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.compare import BASE, HEAD, figures_of_spark, ours_of_spark
 from benchmarks.report import update
 from benchmarks.spark.bench import LOCAL, Bench
 from benchmarks.spark.cases import SPARK_CASES, Run, SparkCase, spark_missing
@@ -22,6 +23,7 @@ from benchmarks.spark.latency import latencies
 from benchmarks.spark.measuring import Measurement
 from benchmarks.spark.processor import JVM, SPARK, WORKERS, part_of, processor_times, spent
 from benchmarks.spark.report import absent_lines, spark_lines
+from benchmarks.spark.running import take_turns
 
 SCALE = 0.002
 MISSING = spark_missing()
@@ -89,6 +91,47 @@ def test_each_run_counts_its_rows(bench: Bench, case: SparkCase, run: Run) -> No
     assert JVM in measured.processor
     assert len(measured.latencies) == (2 if case.name == "spark/latency" else 0)
     assert list(measured.latencies) == sorted(measured.latencies)
+
+
+@needs_spark
+@pytest.mark.jvm
+def test_each_checkout_runs_its_own_package(bench: Bench, tmp_path: Path) -> None:
+    """Runs take turns; a failure of one of them, whose package is another, is that of it alone."""
+    package = tmp_path / "rsocket_trio"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('the base has no such thing')")
+    (tmp_path / "benchmarks").symlink_to(Path(__file__).parents[1] / "benchmarks")
+    case = next(case for case in SPARK_CASES if case.name == "spark/drain")
+    said: list[str] = []
+    with Bench(str(tmp_path), first=1, checkout=tmp_path) as broken:
+        turns = {BASE: (case.runs[-1], broken), HEAD: (case.runs[-1], bench)}
+        found = take_turns(LOCAL, turns, 2, SCALE, said.append, warm_up=False)
+    assert "no such thing" in str(found[BASE])
+    assert "base FAILED" in said[0]
+    assert [type(each) for each in found[HEAD]] == [Measurement, Measurement]
+
+
+def test_peers_are_not_compared() -> None:
+    """Two checkouts are compared in the runs that use the package."""
+    ours = {run.title for _, run in ours_of_spark(SPARK_CASES)}
+    others = {run.title for case in SPARK_CASES for run in case.runs} - ours
+    assert others == {"Spark's file source", "Spark's `socket` source", "Spark's JSON files"}
+
+
+def test_figures_of_spark() -> None:
+    """Parts that used no time in a run have a figure there, and latencies only if there are any."""
+    measured = [
+        Measurement(count=10, seconds=2.0, processor={JVM: 1.0}),
+        Measurement(count=10, seconds=1.0, processor={JVM: 1.0, WORKERS: 0.5}),
+    ]
+    assert figures_of_spark(measured) == {
+        "rate, /s": [5.0, 10.0],
+        "processor, µs": [100_000.0, 150_000.0],
+        "processor of JVM, µs": [100_000.0, 100_000.0],
+        "processor of workers, µs": [0.0, 50_000.0],
+        "p50, ms": [],
+        "p99, ms": [],
+    }
 
 
 def test_processor_time_of_a_tree() -> None:

@@ -6,6 +6,7 @@
     sink.py             a server that only acknowledges
     ours_server.py      the server of rsocket_trio: decodes, only counts, or stores in a spool
     ours_client.py      the client of rsocket_trio
+    ship_client.py      `rsocket-trio lumberjack ship`, with a file of lines
     pylogbeat_client.py the client of pylogbeat
     filebeat_client.py  runs Filebeat, and asks it how many events it has shipped
     logstash_server.py  runs the Beats input of Logstash
@@ -13,6 +14,7 @@
     go                  server and client of go-lumber
 
 Clients know one operation, ``ship``, with these parameters: ``level`` (of zlib; 0 is no
-compression), ``windows`` (how many of them are in flight on a connection), ``connections``, and
-``texts`` (whether the application gives JSON texts to the client, and not dicts).
+compression), ``windows`` (how many of them are in flight on a connection), ``connections``,
+``texts`` (whether the application gives JSON texts to the client, and not dicts), and for the fast
+sender ``size`` (the events of a window, 2048 if it is not there).
 """

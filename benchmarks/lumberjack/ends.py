@@ -64,7 +64,7 @@ _SENDER: Final = _module("sender")
 _SINK: Final = _module("sink")
 _SLOW_SINK: Final = [*_SINK, "--delay", "5"]
 _LOGSTASH: Final = _module("logstash_server")
-_GO_SERVER: Final = ["benchmarks/lumberjack/go/peer", "server"]
+_GO_SERVER: Final = [str(_GO_PEER), "server"]
 
 LUMBERJACK_STACKS: Final = [
     Stack(
@@ -88,6 +88,13 @@ LUMBERJACK_STACKS: Final = [
         server=[*_module("ours_server"), "--spool"],
         client=_SENDER,
         groups=frozenset({_SERVER}),
+    ),
+    Stack(
+        name="lj-ship",
+        title="`rsocket-trio lumberjack ship`",
+        server=_SINK,
+        client=_module("ship_client"),
+        groups=frozenset({_CLIENT}),
     ),
     Stack(
         name="lj-go",
@@ -169,6 +176,16 @@ def _spool_case(kind: str, spooled: str, *others: str, title: str) -> Case:
     )
 
 
+_SINGLE: Final = Case(
+    name="lumberjack/server-single",
+    title="plain, 1 connection, one event in a window, {windows} windows in flight",
+    group=_SERVER,
+    operation="ship",
+    parameters={**_parameters(0), "size": 1, "windows": 64},
+    only=("lj-ours", "lj-go", "lj-raw"),
+    client=_SENDER,
+    reference="lj-ours",
+)
 _MISSING: Final = {_GO_SERVER[-1]: _go_missing, _LOGSTASH[-1]: _logstash_missing}
 
 
@@ -184,7 +201,7 @@ def _client_case(kind: str, name: str, title: str, server: list[str], *only: str
         server_args={"lj-pylogbeat": ["--running"]},
         client_args={"lj-pylogbeat": ["--reconnect"]} if server is _LOGSTASH else {},
         end="client",
-        reference="lj-ours",
+        reference=only[0],
         missing=_MISSING.get(server[-1], lambda: None),
     )
 
@@ -208,6 +225,7 @@ LUMBERJACK_CASES: Final = [
         for connections in (1, 4)
         for kind in _LEVELS
     ),
+    _SINGLE,
     *(
         _spool_case(kind, "lj-spool", "lj-ours", title="with a spool and without")
         for kind in _LEVELS
@@ -248,6 +266,13 @@ LUMBERJACK_CASES: Final = [
         _client_case(
             *(kind, "go", "to the server of go-lumber", _GO_SERVER),
             *("lj-ours", "lj-fast", "lj-go", "lj-prepared"),
+        )
+        for kind in _LEVELS
+    ),
+    *(
+        _client_case(
+            *(kind, "ship", "lines of a file, to a server that only acknowledges", _SINK),
+            *("lj-ship", "lj-prepared"),
         )
         for kind in _LEVELS
     ),

@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.control import read_command, write_outcome
-from benchmarks.lumberjack.lines import make_events
+from benchmarks.lumberjack.lines import write_log
 
 VERSION: Final = "7.17.28"
-_LINES: Final = 20_000
-_REPEATS: Final = 150
+_LINES: Final = 3_000_000
 _WARM_UP: Final = 40_000
 """Events that are acknowledged before the measurement."""
 _START: Final = 30.0
@@ -47,14 +46,6 @@ def filebeat_missing() -> str | None:
 
 class FilebeatFailed(Exception):
     """Filebeat ended, or shipped nothing."""
-
-
-def write_lines(path: Path) -> int:
-    """Write the messages of the events, repeated; return the number of lines."""
-    block = b"".join(event["message"].encode() + b"\n" for event in make_events(_LINES))
-    with open(path, "wb") as file:
-        file.writelines(block for _ in range(_REPEATS))
-    return _LINES * _REPEATS
 
 
 def free_port() -> int:
@@ -126,15 +117,15 @@ def running(log: Path, server: str, level: int, windows: int) -> Iterator[Filebe
             process.wait()
 
 
-def ship(log: Path, server: str, command: dict[str, Any], lines: int) -> dict[str, Any]:
+def ship(log: Path, server: str, command: dict[str, Any]) -> dict[str, Any]:
     """Measure one run."""
     with running(log, server, command["level"], command["windows"]) as filebeat:
         begun, before = filebeat.wait_until(_WARM_UP, _START)
         time.sleep(command["seconds"])  # It is measured meanwhile.
         # Events are acknowledged in windows, so the clock stops at the end of one.
         ended, count = filebeat.wait_until(filebeat.acknowledged() + 1, _START)
-        if count >= lines:
-            raise FilebeatFailed(f"the file of {lines} lines is too short")
+        if count >= _LINES:
+            raise FilebeatFailed(f"the file of {_LINES} lines is too short")
         return {"count": count - before, "elapsed": ended - begun, "handled": count}
 
 
@@ -143,10 +134,10 @@ def main() -> None:
     server = sys.argv[1].rpartition("/")[2]
     with tempfile.TemporaryDirectory(prefix="filebeat-") as directory:
         log = Path(directory) / "lines.log"
-        lines = write_lines(log)
+        write_log(log, _LINES)
         while (command := read_command()) is not None:
             try:
-                write_outcome(ship(log, server, command, lines))
+                write_outcome(ship(log, server, command))
             except FilebeatFailed as error:
                 write_outcome({"error": str(error)})
 

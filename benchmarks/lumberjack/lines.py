@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from rsocket_trio.lumberjack import encode_batch
@@ -75,6 +76,15 @@ def make_events(count: int, seed: int = 1) -> list[dict[str, Any]]:
     return events
 
 
+def write_log(path: Path, lines: int) -> None:
+    """Write a file with the messages of events, repeated after 20 000 lines."""
+    messages = [event["message"].encode() + b"\n" for event in make_events(min(lines, 20_000))]
+    whole, rest = divmod(lines, len(messages))
+    with open(path, "wb") as file:
+        file.writelines(b"".join(messages) for _ in range(whole))
+        file.writelines(messages[:rest])
+
+
 def as_json(event: dict[str, Any]) -> bytes:
     """Return the JSON text of an event."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
@@ -91,6 +101,16 @@ def text_windows(count: int = WINDOWS) -> list[list[bytes]]:
     return [[as_json(event) for event in events] for events in event_windows(count)]
 
 
-def prepared_windows(level: int, count: int = WINDOWS) -> list[bytes]:
-    """Return windows of version 2 as bytes, ready to be sent."""
-    return [encode_batch(texts, compression_level=level) for texts in text_windows(count)]
+def prepared_windows(level: int, count: int = WINDOWS, *, size: int = WINDOW) -> list[bytes]:
+    """Return windows of version 2 as bytes, ready to be sent.
+
+    Args:
+        level: The level of compression; 0 is none.
+        count: How many windows of 2048 events to take.
+        size: The events of each of the windows into which these are divided.
+    """
+    return [
+        encode_batch(texts[start : start + size], compression_level=level)
+        for texts in text_windows(count)
+        for start in range(0, WINDOW, size)
+    ]

@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import cycle
+from itertools import cycle, islice
 from time import perf_counter
 from typing import Final
 
@@ -33,7 +33,7 @@ class Connection:
         waiting: The bytes that are begun and not sent.
     """
 
-    def __init__(self, uri: str, windows: Sequence[bytes]) -> None:
+    def __init__(self, uri: str, windows: Sequence[bytes], size: int = WINDOW) -> None:
         host, _, port = uri.rpartition("/")[2].rpartition(":")
         self.socket = socket.create_connection((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -41,12 +41,13 @@ class Connection:
         self.in_flight = 0
         self.waiting = memoryview(b"")
         self._windows: Iterator[bytes] = cycle(windows)
+        self._size: Final = size
         self._received = b""
 
-    def begin(self) -> None:
-        """Take the next window."""
-        self.waiting = memoryview(next(self._windows))
-        self.in_flight += 1
+    def begin(self, count: int = 1) -> None:
+        """Take the next windows."""
+        self.waiting = memoryview(b"".join(islice(self._windows, count)))
+        self.in_flight += count
 
     def send(self) -> None:
         """Send what the kernel takes."""
@@ -62,9 +63,9 @@ class Connection:
         self._received = data[whole:]
         complete = 0
         for code, sequence in _ACK.iter_unpack(data[:whole]):
-            if code != b"2A" or sequence > WINDOW:
+            if code != b"2A" or sequence > self._size:
                 raise ConnectionError(f"no ACK of this window: {code!r} {sequence}")
-            complete += sequence == WINDOW
+            complete += sequence == self._size
         self.in_flight -= complete
         return complete
 
@@ -74,29 +75,31 @@ class Sender:
 
     def __init__(self, uri: str) -> None:
         self._uri: Final = uri
-        self._windows: dict[int, list[bytes]] = {}
-        self._connections: dict[tuple[int, int], list[Connection]] = {}
+        self._windows: dict[tuple[int, int], list[bytes]] = {}
+        self._connections: dict[tuple[int, int, int], list[Connection]] = {}
 
-    def connections(self, level: int, count: int) -> list[Connection]:
-        """Return connections for windows of this level; they stay open."""
-        if level not in self._windows:
-            self._windows[level] = prepared_windows(level)
-        key = level, count
+    def connections(self, level: int, size: int, count: int) -> list[Connection]:
+        """Return connections for windows of this level and size; they stay open."""
+        if (level, size) not in self._windows:
+            self._windows[level, size] = prepared_windows(level, size=size)
+        key = level, size, count
         if key not in self._connections:
-            windows = self._windows[level]
+            windows = self._windows[level, size]
             self._connections[key] = [
                 # Not all connections send the same window at a time.
-                Connection(self._uri, windows[index % len(windows) :] + windows[:index])
+                Connection(self._uri, windows[index % len(windows) :] + windows[:index], size)
                 for index in range(count)
             ]
         return self._connections[key]
 
-    def ship(self, watch: Stopwatch, *, level: int, windows: int, connections: int) -> None:
+    def ship(
+        self, watch: Stopwatch, *, level: int, windows: int, connections: int, size: int = WINDOW
+    ) -> None:
         """Send until the deadline, and wait for all ACKs."""
-        opened = self.connections(level, connections)
+        opened = self.connections(level, size, connections)
         with selectors.DefaultSelector() as selector:
             for each in opened:
-                each.begin()
+                each.begin(windows)
                 selector.register(each.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, each)
             while any(each.in_flight for each in opened):
                 ready = selector.select(_PATIENCE)
@@ -105,12 +108,12 @@ class Sender:
                 for key, mask in ready:
                     connection: Connection = key.data
                     if mask & selectors.EVENT_READ:
-                        watch.count += WINDOW * connection.receive()
+                        watch.count += size * connection.receive()
                     if mask & selectors.EVENT_WRITE:
                         connection.send()
-                    room = connection.in_flight < windows and not connection.waiting
+                    room = 0 if connection.waiting else windows - connection.in_flight
                     if room and perf_counter() < watch.deadline:
-                        connection.begin()
+                        connection.begin(room)
                     wanted = selectors.EVENT_WRITE if connection.waiting else 0
                     if key.events != selectors.EVENT_READ | wanted:
                         selector.modify(key.fd, selectors.EVENT_READ | wanted, connection)

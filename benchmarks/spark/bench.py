@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +15,7 @@ import attrs
 
 from benchmarks.harness import Program, program
 from benchmarks.lumberjack.lines import WINDOW
+from benchmarks.model import ROOT
 from benchmarks.spark.events import write_files
 
 __all__ = ["CLUSTER", "FILE_EVENTS", "LOCAL", "Bench", "Collector"]
@@ -45,21 +46,27 @@ class Collector:
     readers: str
 
 
-def module(name: str) -> list[str]:
-    """Return the command of a program of this folder."""
-    return [sys.executable, "-m", f"benchmarks.spark.{name}"]
-
-
 class Bench:
     """Starts the programs. Use it as a context manager.
 
     Args:
         scratch: Where to keep files; the system's directory for temporary files if ``None``.
         first: The events that a query reads before it is measured.
+        checkout: The working directory of the programs, where Python looks for modules first.
+        python: The Python that runs them.
     """
 
-    def __init__(self, scratch: str | None = None, *, first: int = FILE_EVENTS) -> None:
+    def __init__(
+        self,
+        scratch: str | None = None,
+        *,
+        first: int = FILE_EVENTS,
+        checkout: Path = ROOT,
+        python: str = sys.executable,
+    ) -> None:
         self.first: Final = first
+        self.python: Final = python
+        self._checkout: Final = checkout
         self._scratch: Final = scratch
         self._stack: Final = ExitStack()
         self._session: ExitStack | None = None
@@ -86,12 +93,19 @@ class Bench:
             self._session.close()
             self._session = None
 
+    def program(self, command: Sequence[str]) -> AbstractContextManager[Program]:
+        """Run a program during the block."""
+        return program(command, self._checkout)
+
+    def _module(self, name: str, *args: str) -> AbstractContextManager[Program]:
+        return self.program([self.python, "-m", f"benchmarks.{name}", *args])
+
     def spark(self, master: str) -> Program:
         """Return the Spark application with this master; one with another master ends."""
         if self._session is None or master != self._master:
             self.end_session()
             self._session, self._master = ExitStack(), master
-            self._app = self._session.enter_context(program([*module("spark_app"), master]))
+            self._app = self._session.enter_context(self._module("spark.spark_app", master))
             self._app.patience = _PATIENCE
             self._app.read_line()
         return self._app
@@ -105,12 +119,12 @@ class Bench:
     @contextmanager
     def collector(self) -> Iterator[Collector]:
         """Run a collector with an empty spool during the block."""
-        command = [sys.executable, "-m", "rsocket_trio", "collect", "--quiet", "--max-size", "2G"]
+        command = [self.python, "-m", "rsocket_trio", "collect", "--quiet", "--max-size", "2G"]
         with self.directory() as spool:
             command += ["--spool", str(spool)]
             for address in ("lumberjack://127.0.0.1:0", "tcp://127.0.0.1:0"):
                 command += ["--listen", address]
-            with program(command) as running:
+            with self.program(command) as running:
                 agents, readers = (running.read_line().split()[-1] for _ in range(2))
                 yield Collector(running, agents, readers)
                 running.process.terminate()
@@ -126,23 +140,22 @@ class Bench:
     @cached_property
     def agent(self) -> Program:
         """The agent of prepared windows."""
-        return self._stack.enter_context(program(module("agent")))
+        return self._stack.enter_context(self._module("spark.agent"))
 
     @cached_property
     def responder(self) -> tuple[Program, str]:
         """The responder of RSocket, and its address."""
-        responder = self._stack.enter_context(program(module("responder")))
+        responder = self._stack.enter_context(self._module("spark.responder"))
         return responder, responder.read_line().split()[1]
 
     @cached_property
     def sink(self) -> tuple[Program, str]:
         """The server that only acknowledges, and its address."""
-        command = [sys.executable, "-m", "benchmarks.lumberjack.sink", "tcp"]
-        sink = self._stack.enter_context(program(command))
+        sink = self._stack.enter_context(self._module("lumberjack.sink", "tcp"))
         return sink, sink.read_line().split()[1]
 
     @cached_property
     def lines(self) -> tuple[Program, str]:
         """The server of lines, and its address."""
-        feeder = self._stack.enter_context(program(module("lines_server")))
+        feeder = self._stack.enter_context(self._module("spark.lines_server"))
         return feeder, feeder.read_line().split()[1]

@@ -39,11 +39,13 @@ class Run:
     Attributes:
         title: The title of the row.
         measure: Measures it: with the programs, the master, and the factor for the number of rows.
+        is_ours: Whether it uses this package.
         missing: Returns the reason why it cannot run here, or ``None``.
     """
 
     title: str
     measure: Callable[[Bench, str, float], Measurement]
+    is_ours: bool = True
     missing: Callable[[], str | None] = lambda: None
 
 
@@ -88,7 +90,7 @@ def _stream(title: str, feed: Feed, query: Query, events: int = _MANY) -> Run:
     def measure(bench: Bench, master: str, scale: float) -> Measurement:
         return run_stream(bench, master, feed, query, _scaled(events, scale))
 
-    return Run(title=title, measure=measure)
+    return Run(title=title, measure=measure, is_ours=not isinstance(feed, (Files, Lines)))
 
 
 def _drain(title: str, query: Query, level: int) -> Run:
@@ -107,14 +109,14 @@ def _paced(title: str, feed: Prepared | Lines, query: Query) -> Run:
         rate, seconds = _scaled(_RATE, min(1.0, scale * 10)), max(0.2, _SECONDS * min(1.0, scale))
         return run_paced(bench, master, feed, query, rate, seconds)
 
-    return Run(title=title, measure=measure)
+    return Run(title=title, measure=measure, is_ours=isinstance(feed, Prepared))
 
 
 def _rows(title: str, measure: Callable[..., Measurement], name: str, rows: int) -> Run:
     def scaled(bench: Bench, master: str, scale: float) -> Measurement:
         return measure(bench, master, name, _scaled(rows, scale))
 
-    return Run(title=title, measure=scaled)
+    return Run(title=title, measure=scaled, is_ours=name != "json files")
 
 
 _DECODED: Final = Query(schema=SCHEMA)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from benchmarks.lumberjack.filebeat_client import filebeat_path
-from benchmarks.lumberjack.lines import make_events
+from benchmarks.lumberjack.lines import write_log
 
 if TYPE_CHECKING:
     from benchmarks.spark.bench import Bench
@@ -23,21 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Shippers"]
 
-_LINES: Final = 20_000
 
-
-def write_log(path: Path, lines: int) -> None:
-    """Write so many lines of log."""
-    messages = [event["message"].encode() + b"\n" for event in make_events(min(lines, _LINES))]
-    whole, rest = divmod(lines, len(messages))
-    with open(path, "wb") as file:
-        file.writelines(b"".join(messages) for _ in range(whole))
-        file.writelines(messages[:rest])
-
-
-def ship_command(logs: Path, server: str) -> list[str]:
+def ship_command(python: str, logs: Path, server: str) -> list[str]:
     """Return the command of ``lumberjack ship``."""
-    command = [sys.executable, "-m", "rsocket_trio", "lumberjack", "ship", "--quiet", "--follow"]
+    command = [python, "-m", "rsocket_trio", "lumberjack", "ship", "--quiet", "--follow"]
     return [*command, str(logs / "*.log"), "--to", server, "--no-registry", "--poll", "0.05"]
 
 
@@ -92,13 +79,15 @@ class Shippers:
     @contextmanager
     def opened(self, bench: Bench) -> Iterator[Opened]:
         """Start both."""
-        commands: dict[str, Any] = {"ship": ship_command, "filebeat": filebeat_command}
         with bench.collector() as collector, bench.directory() as logs:
-            command = commands[self.agent](logs, collector.agents)
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-            roots = {"agents": [process.pid], "collectors": [collector.program.process.pid]}
-            try:
-                yield _OpenShippers(collector.readers, logs, roots)
-            finally:
-                process.kill()
-                process.wait()
+            if self.agent == "ship":
+                command = ship_command(bench.python, logs, collector.agents)
+            else:
+                command = filebeat_command(logs, collector.agents)
+            with bench.program(command) as agent:
+                each = {"agents": agent, "collectors": collector.program}
+                roots = {name: [running.process.pid] for name, running in each.items()}
+                try:
+                    yield _OpenShippers(collector.readers, logs, roots)
+                finally:
+                    agent.process.kill()

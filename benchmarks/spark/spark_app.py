@@ -40,7 +40,7 @@ def make_session(master: str) -> SparkSession:
             "spark.master": master,
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            "spark.driver.memory": "2g",
+            "spark.driver.memory": "1g",
             "spark.sql.streaming.numRecentProgressUpdates": "10000",
             "spark.sql.shuffle.partitions": "2",
         },

@@ -28,8 +28,8 @@ TTRPC_GROUPS: Final = {
 }
 
 _GO_PEER: Final = Path(__file__).parent / "go" / "peer"
-_GO_SERVER: Final = ["benchmarks/ttrpc/go/peer", "server"]
-_GO_CLIENT: Final = ["benchmarks/ttrpc/go/peer", "client"]
+_GO_SERVER: Final = [str(_GO_PEER), "server"]
+_GO_CLIENT: Final = [str(_GO_PEER), "client"]
 
 
 def _module(name: str) -> list[str]:
