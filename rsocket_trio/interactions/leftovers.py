@@ -1,4 +1,4 @@
-"""What a handler leaves behind in the task that ran it: `Watch`, `isolated`.
+"""What a handler leaves behind in the task that ran it: `Watch`, `watched`, `isolated`.
 
 A task may run one handler after another, so it must be after each as it was before. `Watch.changed`
 asks for that, and `Watch.leave` closes what is still open when the task ends:
@@ -41,7 +41,7 @@ from .isolation import outcome_of, split
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["Watch", "differ", "isolated"]
+__all__ = ["Watch", "differ", "isolated", "watched"]
 
 _INNERMOST: Final = "_cancel_status"
 _NURSERIES: Final = "_child_nurseries"
@@ -230,13 +230,24 @@ async def isolated(function: Callable[[], Awaitable[object]]) -> BaseException |
     Checkpoint: always.
     If cancelled: the function is cancelled.
     """
+    return await watched(lambda _: function())
+
+
+async def watched(function: Callable[[Watch], Awaitable[object]]) -> BaseException | None:
+    """Do the same as `isolated` for a function that calls some of the application in turn.
+
+    It asks its `Watch` after each of them, and returns if one has changed the task.
+
+    Checkpoint: always.
+    If cancelled: the function is cancelled.
+    """
     error: BaseException | None = None
 
     async def call() -> None:
         nonlocal error
         watch = Watch()
         try:
-            await function()
+            await function(watch)
         except BaseException as raised:  # the caller judges it, out of the scopes of this
             error = raised
         fault = await watch.close_all()

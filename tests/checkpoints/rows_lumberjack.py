@@ -6,7 +6,7 @@ from functools import partial
 
 import trio.testing
 
-from rsocket_trio.interactions.leftovers import isolated
+from rsocket_trio.interactions.leftovers import isolated, watched
 from rsocket_trio.lumberjack import (
     EventRelay,
     ShipperConfig,
@@ -22,7 +22,6 @@ from rsocket_trio.lumberjack.client.outgoing import Load, Outgoing
 from rsocket_trio.lumberjack.client.window_size import WindowSize
 from rsocket_trio.lumberjack.server.acknowledgements import Departure
 from rsocket_trio.lumberjack.server.bytes_in import TimedReader
-from rsocket_trio.lumberjack.server.handling import handle
 from rsocket_trio.lumberjack.server.incoming_memory import ShareOfIncoming
 from rsocket_trio.lumberjack.server.receiver import Receiver
 from rsocket_trio.lumberjack.server.turns import ShareOfTurns, Turns
@@ -73,9 +72,9 @@ async def _(scene: Scene) -> Call:
     return partial((await held(scene)).ack, 0)
 
 
-@row("lumberjack.server.handling.handle")
-async def _(scene: Scene) -> Call:
-    return partial(handle, nothing, None, await held(scene))
+@row("interactions.leftovers.watched")
+async def _(_scene: Scene) -> Call:
+    return partial(watched, nothing)
 
 
 @row("interactions.leftovers.isolated")

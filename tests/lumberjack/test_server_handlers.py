@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
+import math
 from functools import partial
 
 import pytest
@@ -231,7 +233,7 @@ async def test_failing_handlers(bad, acks, caplog):
 
 
 async def test_a_scope_left_open_does_no_harm(caplog):
-    """The scope belongs to the task of this one batch."""
+    """The scope belongs to a task in which nothing else is done afterwards."""
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, leave_a_scope_open, ADDRESS)
         async with sender_to(server) as sender:
@@ -240,6 +242,30 @@ async def test_a_scope_left_open_does_no_harm(caplog):
                 assert await sender.ack() == (2, 1)
         await server.aclose()
     assert not caplog.records
+
+
+async def test_handlers_share_a_task_until_one_leaves_something_there(autojump_clock):
+    """The next batch never finds what another one has left; a clean handler costs no task."""
+    tasks, found = [], []
+    variable = contextvars.ContextVar("variable", default="nothing")
+
+    async def handler(batch):
+        tasks.append(trio.lowlevel.current_task())
+        found.append((variable.get(), trio.current_effective_deadline()))
+        if len(tasks) == 2:
+            variable.set("of the second one")
+        elif len(tasks) == 4:
+            trio.CancelScope(shield=True, deadline=trio.current_time() + 9).__enter__()
+
+    async with served(shared(handler)) as one:
+        for _ in range(6):
+            await one.sender.send(full_window(1))
+            assert await one.sender.ack() == (2, 1)
+    assert found == [("nothing", math.inf)] * 6
+    assert tasks[0] is tasks[1]
+    assert tasks[2] is tasks[3]
+    assert tasks[4] is tasks[5]
+    assert len(set(tasks)) == 3
 
 
 async def test_the_handler_is_cancelled_when_the_sender_leaves(caplog):

@@ -1,7 +1,7 @@
-"""Call the application for one batch: `handle`.
+"""Call the application for one batch: `call`; and what its failure means: `judge`.
 
-The handler has a task of its own. An error, a nursery or a cancel scope that it leaves open ends
-only its own connection.
+Handlers run in a task that does nothing else. An error, a nursery or a cancel scope that one leaves
+open ends only its own connection.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import TypeAlias
 
 from ...errors import ConnectionLost, single_error
 from ...interactions.isolation import being_cancelled, parted
-from ...interactions.leftovers import isolated
 from ...log_policy import logger
 from .batch import Batch, PoisonHook, decode_with_hook
 
-__all__ = ["Handler", "RefusedBatch", "handle"]
+__all__ = ["Handler", "RefusedBatch", "call", "judge"]
 
 Handler: TypeAlias = Callable[[Batch], Awaitable[None]]
 """An async function that is called with each batch."""
@@ -25,27 +24,19 @@ class RefusedBatch(Exception):
     """A guard has refused a batch. This is no failure of the handler, which is not called."""
 
 
-async def handle(handler: Handler, on_poison: PoisonHook | None, batch: Batch) -> bool:
-    """Call the handler, in a task of its own.
+async def call(handler: Handler, on_poison: PoisonHook | None, batch: Batch) -> None:
+    """Call the handler.
 
-    Returns:
-        Whether it returned. If it raised, this is logged.
-
-    Checkpoint: always.
+    Checkpoint: as the handler.
     If cancelled: the handler is cancelled.
     """
-
-    async def call() -> None:
-        if on_poison is not None:
-            await decode_with_hook(batch, on_poison)
-        await handler(batch)
-
-    error = await isolated(call)
-    return error is None or _judge(error, batch)
+    if on_poison is not None:
+        await decode_with_hook(batch, on_poison)
+    await handler(batch)
 
 
-def _judge(error: BaseException, batch: Batch) -> bool:
-    """Log the failure of a handler, and return false.
+def judge(error: BaseException, batch: Batch) -> None:
+    """Log the failure of a handler, in another task than its own.
 
     Raises:
         trio.Cancelled: The connection is being cancelled.
@@ -72,4 +63,3 @@ def _judge(error: BaseException, batch: Batch) -> bool:
         )
     if cancelled is not None:
         raise cancelled
-    return False

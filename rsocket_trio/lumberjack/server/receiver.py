@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from ...errors import ConnectionLost, RemoteProtocolError
+from ...interactions.leftovers import Watch, watched
 from ...log_policy import logger
 from ...sealed import make
 from ...sockets.byte_stream import ByteStream
@@ -24,7 +25,7 @@ from .acknowledgements import AckWriter, BatchProgress
 from .batch import Batch, PoisonHook
 from .bytes_in import TimedReader
 from .config import LumberjackConfig
-from .handling import Handler, handle
+from .handling import Handler, call, judge
 from .incoming_memory import IncomingMemory, ShareOfIncoming
 from .room import Room, ShareOfRoom
 from .turns import ShareOfTurns, Turns
@@ -115,6 +116,7 @@ class Receiver:
             departed=self._departed,
             lost=self._lose,
         )
+        self._handling: tuple[Batch, BatchProgress, int] | None = None
         self._owed = [0, 0]  # Batches of version 1 and 2 that are not acknowledged.
         self._reading = trio.CancelScope()
         self._stopping = False
@@ -207,37 +209,60 @@ class Receiver:
             self._waiting.put(batch, size)
 
     async def _work(self) -> None:
-        """Have the batches handled, one after the other, until there is no more or one fails."""
-        while (taken := await self._waiting.get()) is not None:
-            incoming, size = taken
-            await self._turns.take(_HANDLING * size)
-            if not await self._handle(incoming):
-                return
-            del taken, incoming  # As above.
-            self._share.give_back(size)
-            await self._acks.wait_backlog()
+        """Have the batches handled, one after the other, until there is no more or one fails.
 
-    async def _handle(self, incoming: IncomingBatch) -> bool:
-        """Handle one batch; return whether to go on."""
-        totals = self._shared.totals
+        One task handles many, as a task for each costs as much as ten events. The next one begins
+        when a handler has left something behind in its task.
+        """
+        going_on = True
+        while going_on:
+            error = await watched(self._handle_some)
+            if self._handling is None:  # Not the handler has ended the task.
+                if error is not None:
+                    raise error
+                return
+            batch, progress, size = self._handling
+            self._handling = None
+            going_on = self._finish(len(batch), progress, size, succeeded=error is None)
+            if error is not None:
+                judge(error, batch)
+            del batch, progress, error  # As above.
+
+    async def _handle_some(self, watch: Watch) -> None:
+        while (taken := await self._waiting.get()) is not None:
+            if not await self._handle(*taken, watch):
+                return
+            del taken  # As above.
+
+    async def _handle(self, incoming: IncomingBatch, size: int, watch: Watch) -> bool:
+        """Handle one batch; return whether to go on in this task."""
+        await self._acks.wait_backlog()
+        await self._turns.take(_HANDLING * size)
         version = incoming.version
         progress = BatchProgress(incoming, self._acks, lambda: self._done(version))
-        try:
-            if not len(incoming):  # such a batch is true, see there
-                progress.advance(0)
-                return True
+        if len(incoming):  # such a batch is true, see there
             batch = make(Batch, incoming, self._info, progress)
-            if await handle(self._shared.handler, self._shared.on_poison, batch):
-                progress.advance(len(batch))
-                return True
+            self._handling = batch, progress, size
+            await call(self._shared.handler, self._shared.on_poison, batch)
+            if watch.changed():
+                return False
+            self._handling = None
+        return self._finish(len(incoming), progress, size, succeeded=True)
+
+    def _finish(self, events: int, progress: BatchProgress, size: int, *, succeeded: bool) -> bool:
+        """Acknowledge a batch if its handler has succeeded; return whether to go on."""
+        try:
+            if succeeded:
+                progress.advance(events)
         except ConnectionLost:
-            pass  # The writer has reported it, and the scope of the connection is cancelled.
-        finally:
-            if len(incoming):
-                totals.batches += 1
-                totals.events += len(incoming)
-                totals.acknowledged += progress.acknowledged
-        return False
+            succeeded = False  # The writer has reported it, and everything is being cancelled.
+        totals = self._shared.totals
+        totals.batches += bool(events)
+        totals.events += events
+        totals.acknowledged += progress.acknowledged
+        if succeeded:
+            self._share.give_back(size)
+        return succeeded
 
     def _done(self, version: int) -> None:
         self._owed[version - 1] -= 1
