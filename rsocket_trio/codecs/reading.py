@@ -115,7 +115,7 @@ class Readers:
         return self._kept.of(annotation)[0]
 
     def reads(self, leaf: type, annotation: Any) -> bool:
-        """Return whether a type without parts is somewhere in an annotation."""
+        """Return whether a type without parts is in an annotation; `object` is any value."""
         return leaf in self._kept.of(annotation)[1]
 
 
@@ -132,6 +132,7 @@ class _Compiler(Converters[Shape]):
 
     @property
     def _anything(self) -> Shape:
+        self.leaves.add(object)
         return self._readers.anything
 
     def _union(self, members: Bounded, name: str) -> Shape:

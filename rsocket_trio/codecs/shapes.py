@@ -135,7 +135,7 @@ def with_floats(shape: Shape) -> Shape:
     spare = shape.spare | {Decimal} if float in shape.spare else shape.spare
     return attrs.evolve(
         shape,
-        read=lambda value: read(float(value) if type(value) is Decimal else value),
+        read=lambda value: read(_finite(value) if type(value) is Decimal else value),
         takes=shape.takes | {Decimal},
         spare=spare,
     )
@@ -145,10 +145,17 @@ def floats_of(value: Any) -> Any:
     """Return a value of any type with floats in place of the Decimals of their digits."""
     kind = type(value)
     if kind is Decimal:
-        return float(value)
+        return _finite(value)
     if kind is list:
         return [floats_of(each) for each in value]
     return {key: floats_of(each) for key, each in value.items()} if kind is dict else value
+
+
+def _finite(number: Decimal) -> float:
+    done = float(number)
+    if done - done:
+        raise Mismatch("expected float, got a number too large for one")
+    return done
 
 
 def _read_float(value: Any) -> float:

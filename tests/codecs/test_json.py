@@ -14,6 +14,8 @@ import attrs
 import pytest
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
+from rsocket_trio.codecs import json as json_codec
+from rsocket_trio.codecs.json import _has_far_exponents
 from rsocket_trio.codecs.registry import explain
 from rsocket_trio.metadata.mime_types import MIME
 
@@ -214,3 +216,57 @@ def test_large_data_of_a_wrong_type_are_not_built(data, annotation, place):
         tracemalloc.stop()
     assert text.startswith(place)
     assert "secret" not in text
+
+
+@dataclass
+class Mixed:
+    """Floats beside a Decimal are read from their digits."""
+
+    exact: Decimal
+    near: float = 0.0
+    any_of: Any = None
+
+    def __post_init__(self):
+        pass
+
+
+FAR = ["1e308", "9e290", "-5E-324", "1.7976931348623157e+308", "1e0308", "2e-0000308"]
+
+
+@pytest.mark.parametrize("annotation", [Any, list[float], list[Any], list[float | str], set[float]])
+@pytest.mark.parametrize("text", FAR)
+@pytest.mark.parametrize("between", [",", ", ", " ,\r\n\t"])
+def test_floats_with_far_exponents(annotation, text, between, monkeypatch):
+    """Many of them are read by `float`: msgspec takes 90 ms for 64 KiB of them."""
+    data = f"[{between.join([text] * 100)}]".encode()
+    assert _has_far_exponents(data)
+    decode(data, annotation)  # what is compiled knows the parser of msgspec
+    monkeypatch.setattr(json_codec, "_parsed", lambda _: pytest.fail("parsed by msgspec"))
+    found = decode(data, annotation)
+    assert len(found) == (1 if annotation == set[float] else 100)
+    assert set(found) == {float(text)}
+
+
+@pytest.mark.parametrize(
+    "text", ["1e30", "1.5", "0.5e-10", '"1e308"', '"7e0308"', "100000.0", "17"]
+)
+def test_other_data_are_parsed_by_msgspec(text):
+    assert not _has_far_exponents(f"[{','.join([text] * 1000)}]".encode())
+    assert not _has_far_exponents(b"[" + b"1e308," * 16 + b"1]")
+
+
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize(
+    "annotation", [Any, float, dict[str, float], dict[str, float | Decimal], Mixed]
+)
+def test_floats_that_are_too_large(annotation, count):
+    """They are not infinite numbers, whatever parses them."""
+    texts = [f"{sign}1e400" for sign in ("", "-")]
+    for text in texts:
+        pairs = [f'"a{number}":1e300' for number in range(count)]
+        data = f'{{"exact":1,{",".join(pairs)},"near":{text}}}'
+        data = text if annotation is float else data
+        assert "inf" not in refused(data.encode(), annotation)
+        if annotation is Mixed:
+            data = f'{{"exact":1,{",".join(pairs)},"any_of":[{text}]}}'
+            assert "too large" in refused(data.encode(), annotation)
