@@ -40,6 +40,11 @@ async def values(data: list[dict[str, int]]) -> int:
     return len(data)
 
 
+@router.request_response("sets")
+async def sets(data: list[set[int]]) -> int:
+    return len(data)
+
+
 @router.request_response("anything")
 async def anything(data: Any) -> int:
     return len(data)

@@ -362,11 +362,11 @@ async def read_by_a_codec(raw, route, data, count, mime_type=MIME.CBOR):
 
 @asynccontextmanager
 async def small_cbor(target):
-    # An array of empty maps: a byte for each.
+    # An array of empty arrays, which become sets: the most that a byte can be.
     count = 64 * KIB - 5
-    data = b"\x9a" + count.to_bytes(4, "big") + b"\xa0" * count
+    data = b"\x9a" + count.to_bytes(4, "big") + b"\x80" * count
     async with target.raw(b"router") as raw:
-        await read_by_a_codec(raw, "values", data, count)
+        await read_by_a_codec(raw, "sets", data, count)
         yield len(data)
 
 
@@ -380,11 +380,20 @@ async def large_cbor(target):
 
 
 @asynccontextmanager
+async def large_cbor_of_lists(target):
+    count = 99_999  # and the array around them
+    data = b"\x9a" + count.to_bytes(4, "big") + b"\x80" * count
+    async with target.raw(b"router") as raw:
+        await read_by_a_codec(raw, "sets", data, count)
+        yield count
+
+
+@asynccontextmanager
 async def large_json(target):
     count = 100_000
-    data = b"[" + b",".join([b"{}"] * count) + b"]"
+    data = b"[" + b",".join([b"[]"] * count) + b"]"
     async with target.raw(b"router") as raw:
-        await read_by_a_codec(raw, "anything", data, count, MIME.JSON)
+        await read_by_a_codec(raw, "sets", data, count, MIME.JSON)
         yield len(data)
 
 
@@ -423,6 +432,7 @@ ATTACKS = {
     "RSocket: pings, empty parts of WebSocket": pings,
     "RSocket: CBOR of 64 KiB at most, for a handler": small_cbor,
     "RSocket: larger CBOR, for a handler": large_cbor,
+    "RSocket: CBOR of many lists, for a handler": large_cbor_of_lists,
     "RSocket: JSON, for a handler": large_json,
     "RSocket: the same before the request is authenticated": unauthenticated_data,
 }
