@@ -148,7 +148,7 @@ def made_by_attrs(draw, name, hints, values, bases):
         own = draw(st.sampled_from([key, f"_{key}"]))
         fields[own] = attrs.field(type=hint, **options)
         arguments[options.get("alias", key)] = values[key]
-    if draw(st.booleans()):
+    if not bases and draw(st.booleans()):  # attrs loses it below a frozen base with slots
         fields["counted"] = attrs.field(type=int, init=False, default=7)
     options = {key: draw(st.booleans()) for key in ("slots", "frozen", "cache_hash")}
     options["unsafe_hash"] = options["cache_hash"]
