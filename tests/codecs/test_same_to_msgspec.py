@@ -30,6 +30,7 @@ import pytest
 
 from rsocket_trio.codecs import CborCodec, JsonCodec
 from rsocket_trio.codecs.conventions import Conventions
+from rsocket_trio.codecs.models import Models
 from rsocket_trio.codecs.same_to_msgspec import same_to_msgspec
 
 from . import annotated
@@ -369,6 +370,7 @@ DIFFERENT = [
     *(OtherDefault, MoreFields, Both),
     # Any of them as a part.
     *(Within, list[Checked], dict[str, Validated], Checked | None, tuple[int, Checked]),
+    *(tuple[Checked, ...], Sequence[Validated], Mapping[str, list[Converted]]),
     *(Extra, Holds, Order[Checked], OwnPair),
     # Enums with code of their own, or values that are no text and no numbers.
     *(
@@ -412,6 +414,14 @@ def test_what_msgspec_does_not_read(annotation):
     except TypeError:  # the readers have refused it before
         with pytest.raises(TypeError):
             JsonCodec().check_decode(annotation)
+
+
+def test_a_class_that_converts_itself_is_not_read_by_its_fields():
+    """Also as a part; with other codecs, the same class is read by msgspec."""
+    conventions = Conventions(models=Models({Line: (lambda cls, plain: cls(plain), str)}))
+    for annotation in (Line, list[Line], Undecorated, Order[Line]):
+        assert is_same(annotation)
+        assert not is_same(annotation, conventions)
 
 
 Small = Annotated[int, msgspec.Meta(ge=0)]
