@@ -211,9 +211,8 @@ class Ingest:
         try:
             yield
         finally:
-            self._channels[id(setup)] -= 1
-            if not self._channels[id(setup)]:
-                del self._channels[id(setup)]
+            if left := self._channels.pop(id(setup)) - 1:
+                self._channels[id(setup)] = left
 
     async def _fill(self, gathering: Gathering) -> bool:
         """Gather events; return whether more may come."""

@@ -177,7 +177,7 @@ class Subscriber:
                 return
             credit = self._window() - granted
             # By halves of the window, as each grant is a frame.
-            if credit > 0 and (credit * 2 >= self._window() or granted == 0):
+            if credit * 2 >= self._window():
                 feed.stream.request_n(credit)
                 granted += credit
 

@@ -10,6 +10,16 @@ import trio
 from rsocket_trio import Payload, Retry, Router, serve
 from rsocket_trio.collector import IngestConfig, Subscription, parse_subscription
 from rsocket_trio.errors import ApplicationError
+from rsocket_trio.frames import (
+    KeepaliveFrame,
+    PayloadFrame,
+    RequestNFrame,
+    RequestStreamFrame,
+    SetupFrame,
+)
+from rsocket_trio.testing import FramePeer
+from rsocket_trio.transports import TransportInfo
+from rsocket_trio.transports.byte_stream import ByteStreamTransport
 from rsocket_trio.uri import parse_uri
 from tests.collector.running import data, running, stored
 from tests.waiting import until
@@ -84,6 +94,34 @@ async def test_a_full_spool_stops_the_publisher(directory):
             await collector.spool.commit("q", collector.spool.head)
             await until(lambda: publisher.sent > before)
         nursery.cancel_scope.cancel()
+
+
+async def test_credit_comes_by_halves_of_the_window(directory):
+    """Each grant is a frame: there is none for less than half a window, and at half there is."""
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    ingest = IngestConfig(max_granted_events=8, linger=0)
+    subscribed = [f"tcp://127.0.0.1:{port}/numbers"]
+    async with listener, running(directory, ingest=ingest, subscribe=subscribed) as collector:
+        stream = await listener.accept()
+        there = ByteStreamTransport(stream, info=TransportInfo(scheme="tcp"))
+        async with FramePeer(there, cushion=0.05) as peer:
+            await peer.receive(SetupFrame)
+            await peer.receive(KeepaliveFrame)  # its answer shows that the SETUP is accepted
+            await peer.send(KeepaliveFrame(respond=False, position=0, data=b""))
+            request = await peer.receive(RequestStreamFrame)
+            assert request.initial_request_n == 8
+
+            async def publish(count):
+                head = collector.spool.head
+                event = PayloadFrame(stream_id=request.stream_id, next=True, data=b"1")
+                await peer.send(*[event] * count)
+                await until(lambda: collector.spool.head == head + count)
+
+            await publish(3)
+            await peer.expect_nothing()
+            await publish(1)
+            assert (await peer.receive(RequestNFrame)).n == 4
 
 
 async def test_large_events_get_less_credit(directory):

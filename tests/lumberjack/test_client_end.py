@@ -12,6 +12,7 @@ import trio.testing
 
 from rsocket_trio.errors import InternalError, LocalProtocolError
 from rsocket_trio.lumberjack import ShipError, Shipper, ShipperConfig, connect, serve
+from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.testing import assert_no_leaks, cancel_everywhere
 from tests.lumberjack.receiving import ADDRESS
 from tests.lumberjack.shipping import HOST, counted, shipping
@@ -94,6 +95,30 @@ async def test_calls_when_the_block_ends(network, autojump_clock):
     for events in (counted(1), []):
         with pytest.raises(trio.ClosedResourceError, match="has ended"):
             await shipper.send(events)
+
+
+async def test_a_cancelled_call_gets_no_error(network, autojump_clock):
+    """Two calls fail in one moment, and the first cancels the other, as a nursery does."""
+    scopes = [trio.CancelScope(), trio.CancelScope()]
+    failed = []
+
+    async def send(shipper, number):
+        with scopes[number]:
+            try:
+                await shipper.send(counted(number))
+            except ShipError:
+                failed.append(number)
+                scopes[1 - number].cancel()
+
+    network.up.clear()
+    async with shipping(retry=Retry(initial_delay=1, jitter=0, max_attempts=1)) as (
+        shipper,
+        nursery,
+    ):
+        for number in range(2):
+            nursery.start_soon(send, shipper, number)
+    assert len(failed) == 1
+    assert scopes[1 - failed[0]].cancelled_caught
 
 
 async def test_errors_of_the_body_leave_alone(network, autojump_clock):

@@ -11,7 +11,7 @@ import trio.testing
 from rsocket_trio.lumberjack import LumberjackConfig, LumberjackLimits, encode_batch, serve
 from rsocket_trio.lumberjack.server.room import Room
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
-from tests.lumberjack.vectors import window
+from tests.lumberjack.vectors import ack, window
 
 
 class Gate:
@@ -62,6 +62,22 @@ async def test_many_small_batches_in_one_read(autojump_clock):
         assert of_all.room.batches == 3
         gate.open.set()
         assert [await one.sender.ack() for _ in range(500)] == [(2, n) for n in range(1, 501)]
+
+
+async def test_acks_that_nobody_reads_are_bounded(autojump_clock):
+    """A sender that reads no ACK gets no more of its events handled, so the ACKs stay few."""
+    handled = []
+    config = LumberjackConfig(keepalive_interval=1000, send_timeout=1000)
+
+    async def take(batch):
+        handled.extend(event["n"] for event in batch.events)
+
+    async with served(shared(take, config), lockstep=True) as one:
+        await one.sender.send(b"".join(full_window(1, n) for n in range(1, 3001)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(handled) * len(ack(1)) < 2 * 4096
+        assert [await one.sender.ack() for _ in range(3000)] == [(2, n) for n in range(1, 3001)]
+        assert handled == list(range(1, 3001))
 
 
 async def test_empty_windows_keep_their_place(autojump_clock):

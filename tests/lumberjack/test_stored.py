@@ -28,14 +28,14 @@ from rsocket_trio.sealed import make
 from rsocket_trio.sockets.byte_stream import TransportInfo
 from rsocket_trio.spool import StoredBatch, open_spool
 from tests.lumberjack.receiving import ADDRESS, sender_to
-from tests.lumberjack.vectors import compressed, event, window
+from tests.lumberjack.vectors import all_of, compressed, event, window
 
 HERE = TransportInfo(scheme="lumberjack", peer="192.0.2.1:4711")
 
 
 def received(data, transport=HERE):
     """The batch that a handler gets for these bytes."""
-    [incoming] = BatchReader().feed(data)
+    [incoming] = all_of(BatchReader(), data)
     return make(Batch, incoming, transport, None)
 
 
@@ -105,6 +105,14 @@ def test_it_is_kept_as_it_came(data, encoding):
         assert kept.data is batch.compressed
     [decoded] = stored_events(stored(batch)).decoded()
     assert decoded in ({"a": 1}, {"a": "1"})
+
+
+def test_a_batch_of_many_steps():
+    """What takes a reader several steps, as it is large, comes back whole."""
+    events = [b'{"n":%d,"pad":"%s"}' % (n, b"x" * 1000) for n in range(5000)]
+    batch = received(encode_batch(events))
+    assert batch.compressed is not None
+    assert stored_events(stored(batch)).raw == events
 
 
 def test_a_sender_without_an_address():

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 
 import pytest
 import trio
@@ -16,10 +17,12 @@ from rsocket_trio import os_support
 from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.spool import SpoolConfig, SpoolLocked, open_spool
 from rsocket_trio.spool import reserve as reserve_module
+from rsocket_trio.spool.directory import database_of
 from rsocket_trio.spool.reserve import Reserve
 from rsocket_trio.spool.room import _pages
 from rsocket_trio.spool.schema import PAGE_SIZE
-from tests.spool.helpers import fault, faulty, lines, sized, until, writer_of
+from rsocket_trio.spool.writer import Group, NewRow, Writer
+from tests.spool.helpers import FaultyConnection, fault, faulty, lines, sized, until, writer_of
 
 MIB = 2**20
 FULL = "the disk is full, apart from the reserve for positions"
@@ -80,6 +83,43 @@ def test_a_copy_with_holes(path):
     assert reserve.size == 0
     assert reserve.take(2 * MIB)
     assert held(path) >= 2 * MIB
+
+
+def test_a_copy_with_one_hole(path):
+    """One block less than the size is a hole, too: space that is promised must be there."""
+    reserve = Reserve(path.parent)
+    assert reserve.take(4 * MIB)
+    block = os.stat(path).st_blksize
+    with path.open("r+b") as file:
+        file.truncate(4 * MIB - block)
+        file.truncate(4 * MIB)
+    assert held(path) < 4 * MIB
+    assert Reserve(path.parent).size == 0
+
+
+def test_a_size_of_whole_blocks(path):
+    """A file that has exactly the space of its size has no hole."""
+    assert Reserve(path.parent).take(MIB)
+    assert held(path) == MIB
+    assert Reserve(path.parent).size == MIB
+
+
+def test_a_failed_transaction_holds_no_lock(directory):
+    """Until its next attempt the spool leaves the database to others, as a shell of SQLite."""
+    writer = Writer(directory, SpoolConfig())
+    connection = FaultyConnection(writer._connection)
+    writer._connection = connection
+    connection.fail = lambda statement: (
+        fault(sqlite3.SQLITE_BUSY) if statement == "COMMIT" else None
+    )
+    batch = lines(1)
+    row = NewRow(batch=batch, facts="{}", cost=100)
+    with pytest.raises(sqlite3.OperationalError, match="injected"):
+        writer.apply(Group(rows=[row], changes={}, trim=None))
+    with closing(sqlite3.connect(database_of(directory), timeout=0)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
+    writer.close()
 
 
 @pytest.mark.parametrize("code", ["ENOSPC", "EDQUOT", "EFBIG"])
