@@ -4,9 +4,10 @@ Usage: ``python scripts/mutants.py [--count 40] [--seed 7] [PATH ...]``
 
 The script picks single changes (scripts/mutations.py) by seed, the same number of each kind. It
 writes each changed module into a copy of the tree and runs the tests until one fails: those of the
-module, those of its folder, the rules, then the hostile tests. A mutant that no test notices has
-*survived*. Either a test is missing, or the change has no visible effect. Mutants of the second
-kind are listed with their reason in tests/mutants.toml, and are not picked again.
+module, those of its folder, the rules, then those of its users. A test that fails or hangs is run
+again alone, and counts if it fails again: a busy machine catches no fault. A mutant that no test
+notices has *survived*. Either a test is missing, or the change has no visible effect. Mutants of
+the second kind are listed with their reason in tests/mutants.toml, and are not picked again.
 
 The script never changes the checkout. The exit status is 1 if too few mutants were caught.
 

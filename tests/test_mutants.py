@@ -136,11 +136,37 @@ def test_harmless_mutants_are_not_picked(script, monkeypatch):
 def test_the_nearest_tests_run_first(script, kind):
     """The stages begin with the tests of the module, and for checkpoints with theirs."""
     runs = sys.modules["mutant_runs"]
-    first, folder, rules, *_ = runs.stages("rsocket_trio/protocol/credit.py", kind)
+    first, quick, slow, rules, *_ = runs.stages("rsocket_trio/protocol/credit.py", kind)
     own = ["tests/protocol/test_credit.py"]
     assert first == own + ["tests/test_checkpoints.py"] * (kind == "checkpoint")
-    assert "tests/protocol" in folder
-    assert "--ignore=tests/protocol/test_credit.py" in folder
+    for folder in quick, slow:
+        assert "tests/protocol" in folder
+        assert "--ignore=tests/protocol/test_credit.py" in folder
     assert "tests/test_server.py" in rules
     assert ("tests/test_checkpoints.py" in rules) == (kind == "call")
     assert "tests/test_mutants.py" not in rules
+
+
+def test_the_tests_of_users_run_last(script):
+    """Packages that connections do not import have other tests: those of the programs with them."""
+    runs = sys.modules["mutant_runs"]
+    first, quick, *_, users = runs.stages("rsocket_trio/lumberjack/client/forming.py")
+    assert first == ["tests/lumberjack/test_client_forming.py"]
+    assert "tests/lumberjack" in quick
+    assert users[-3:] == ["tests/logfiles", "tests/collector", "tests/cli"]
+
+
+def test_only_a_test_that_fails_alone_too_is_a_catch(script, monkeypatch):
+    """On a busy machine a test may fail or hang once; a survivor must not count as caught then."""
+    runs = sys.modules["mutant_runs"]
+    copy = object.__new__(runs.Copy)
+    answers = {
+        ("stage",): (1, "FAILED tests/a.py::test_x[a b] - Failed: the test hangs"),
+        ("tests/a.py::test_x",): (0, ""),
+        ("stage", "--deselect=tests/a.py::test_x"): (1, "FAILED tests/a.py::test_y"),
+        ("tests/a.py::test_y",): (1, "FAILED tests/a.py::test_y"),
+        ("quiet",): (5, ""),
+    }
+    monkeypatch.setattr(runs.Copy, "run", lambda self, arguments: answers[tuple(arguments)])
+    assert copy.failure(["stage"]) == ("caught", "tests/a.py::test_y")
+    assert copy.failure(["quiet"]) is None
