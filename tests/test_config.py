@@ -10,6 +10,9 @@ import pytest
 
 from rsocket_trio import ConnectionConfig, Limits
 from rsocket_trio.collector import CollectorLimits, IngestConfig
+from rsocket_trio.logfiles.multiline import MultilineRule
+from rsocket_trio.logfiles.shipment import Following
+from rsocket_trio.lumberjack import LumberjackConfig, LumberjackLimits, ShipperConfig
 from rsocket_trio.spool import SpoolConfig
 from rsocket_trio.ttrpc import TtrpcLimits
 
@@ -121,7 +124,15 @@ def test_the_least_values(kind, field):
             kind(**{field.name: value})
 
 
-@pytest.mark.parametrize(("kind", "field"), NUMBERS)
+DEFAULTS = [
+    pytest.param(kind, field, id=f"{kind.__name__}.{field.name}")
+    for kind in (Following, LumberjackConfig, LumberjackLimits, MultilineRule, ShipperConfig)
+    for field in attrs.fields(kind)
+    if isinstance(field.default, int | float) and not isinstance(field.default, bool)
+]
+
+
+@pytest.mark.parametrize(("kind", "field"), NUMBERS + DEFAULTS)
 def test_defaults_are_what_their_explanation_says(kind, field):
     """Operators plan by these numbers."""
     entry = rf"^ {{8}}{field.name}: (.*?)(?=^ {{8}}\w+: |\Z)"
@@ -131,6 +142,7 @@ def test_defaults_are_what_their_explanation_says(kind, field):
         assert "Seven days" in text
         assert field.default == 7 * 86400
         return
-    forms = [rf"{field.default:g} s"] if field.type == "float" else [str(field.default)]
+    is_time = isinstance(field.default, float)
+    forms = [f"{field.default:g} s"] if is_time else [str(field.default)]
     forms += [f"{field.default / 2**n:g} {unit}" for n, unit in ((10, "KiB"), (20, "MiB"))]
-    assert any(re.search(rf"(?<![\d.]){re.escape(form)}(?=[.:,]|$)", text) for form in forms), text
+    assert any(re.search(rf"(?<![\d.]){re.escape(form)}(?=[.:,;]|$)", text) for form in forms), text

@@ -23,7 +23,8 @@ class MultilineRule:
             Exactly one of the two patterns is given.
         max_lines: Lines of one entry. The lines after that begin a new entry, so none is lost.
             500, as Filebeat.
-        timeout: An entry is complete if no line follows for this time, in seconds. 5, as Filebeat.
+        timeout: An entry is complete if no line follows for this time, in seconds. 5 s,
+            as Filebeat.
     """
 
     start: re.Pattern[str] | None = None

@@ -55,9 +55,9 @@ class Following:
     """How files are followed.
 
     Attributes:
-        poll: The time between two looks at the files, in seconds.
+        poll: The time between two looks at the files, in seconds. 0.5 s.
         close_after: How long a file that was renamed or deleted is read on after its last new byte,
-            in seconds: its writer may still have it open.
+            in seconds: its writer may still have it open. 60 s.
     """
 
     poll: float = 0.5
