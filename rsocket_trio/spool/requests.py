@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from ..entrance import over
-from ..errors import fresh_copy
 from .config import SpoolConfig
 from .errors import OffsetTrimmed, SpoolError
 from .extent import Extent
@@ -43,8 +42,6 @@ class _Request:
             SpoolError: It has failed.
         """
         await self.over.wait()
-        if isinstance(self.error, OffsetTrimmed):  # an answer
-            raise fresh_copy(self.error)
         if self.error is not None:
             await over(self.error)
 

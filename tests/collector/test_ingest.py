@@ -100,8 +100,8 @@ async def test_a_flood_beyond_the_limits_of_a_connection(directory, stays):
 
 
 async def test_the_bound_of_all_connections(directory):
-    """One connection leaves others their share, and all together are bounded."""
-    ingest = IngestConfig(max_all_pending_size=1500, max_pending_size=1000, linger=100)
+    """One connection leaves others their share, and all together are bounded, to the byte."""
+    ingest = IngestConfig(max_all_pending_size=1500, max_pending_size=900, linger=100)
     async with running(directory, ingest=ingest) as collector:
         async with (
             connect(collector.uris[0], **JSON) as one,
