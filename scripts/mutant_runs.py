@@ -193,8 +193,7 @@ class Copy:
             if status in _PASSED:
                 return None
             by = _first_failure(output)
-            if "::" in by:
-                status, output = self.run([by])
+            status, output = self.run([by] if "::" in by else arguments)
             if status not in _PASSED:
                 hangs = status is None or re.search(r"Timeout \(|the test hangs", output)
                 return ("hung" if hangs else "caught"), by
