@@ -20,6 +20,7 @@ import pytest
 import trio
 
 from rsocket_trio.lumberjack import LumberjackHandler, ShipperConfig
+from rsocket_trio.lumberjack.log_handler import worker as worker_module
 from rsocket_trio.lumberjack.log_handler.worker import MARK, Worker
 from rsocket_trio.protocol.retry import Retry
 from tests.lumberjack.log_handler.receiving_thread import receiving
@@ -530,6 +531,17 @@ def test_a_worker_that_is_cancelled_ends():
     worker = Worker(main, on_wake=int, on_failure=print, name="test")
     assert worker.start()
     assert running.wait(10)
+    worker.cancel()
+    assert worker.join(10)
+
+
+def test_a_worker_that_runs_is_not_started_again(monkeypatch):
+    """Also when so much time has passed that one that has failed would be."""
+    worker = Worker(trio.sleep_forever, on_wake=int, on_failure=print, name="the only one")
+    assert worker.start()
+    monkeypatch.setattr(worker_module, "monotonic", lambda: float("inf"))
+    assert not worker.start()
+    assert [each.name for each in threading.enumerate()].count("the only one") == 1
     worker.cancel()
     assert worker.join(10)
 
