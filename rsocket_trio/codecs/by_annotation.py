@@ -35,6 +35,26 @@ class AnnotationCodec(ABC):
         """See `Codec.check_encode`."""
         self._writers.writer(annotation)
 
+    def encoder(self, annotation: Any) -> Callable[[Any], bytes]:
+        """Return what `encode` does for one annotation.
+
+        Raises:
+            TypeError: Values of that type cannot be written.
+        """
+        if type(self).encode is not AnnotationCodec.encode:  # it is extended
+            return lambda value: self.encode(value, annotation)
+        return self._encoders.of(annotation)
+
+    def decoder(self, annotation: Any) -> Callable[[bytes], object]:
+        """Return what `decode` does for one annotation.
+
+        Raises:
+            TypeError: No data can be read as that type.
+        """
+        if type(self).decode is not AnnotationCodec.decode:  # it is extended
+            return lambda data: self.decode(data, annotation)
+        return self._decoders.of(annotation)
+
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
         return self._encoders.of(annotation)(value)

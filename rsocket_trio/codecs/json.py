@@ -91,6 +91,7 @@ class JsonCodec(AnnotationCodec):
         has_floats = any(self._readers.reads(kind, annotation) for kind in (float, object))
         if exact:
             read, parse = self._exact_readers.reader(annotation), _from_json_exactly
+        takes = self._readers.takes(annotation)
         fast = None
         if same_to_msgspec(annotation, self._conventions, decimals=True):
             fast = completed(msgspec.json.Decoder(annotation).decode, annotation)
@@ -110,6 +111,10 @@ class JsonCodec(AnnotationCodec):
                     except msgspec.ValidationError as error:
                         if len(data) > _LARGE:
                             _refuse_type(error)
+                elif len(data) > _LARGE:
+                    kind = _type_of(data)
+                    if kind is not None and takes and kind not in takes:
+                        read(kind())  # which is refused as all values of this type are
                 return read(parse(data))
             except msgspec.DecodeError as error:
                 raise _malformed(error, data) from None
@@ -118,12 +123,22 @@ class JsonCodec(AnnotationCodec):
 
 
 _LARGE: Final = 64 * 2**10
-"""Bytes of data of which no value is built if msgspec has found a value of a wrong type."""
+"""Bytes of data of which no value is built if it is of a wrong type."""
 
 
 def _check_depth(data: bytes) -> None:
     if is_deep(data):
         raise Mismatch(f"more than {MAX_DEPTH} levels of lists and objects")
+
+
+_FIRST: Final = re.compile(rb"\s*(.)", re.DOTALL)
+_TYPES: Final = {b"{": dict, b"[": list, b'"': str}
+
+
+def _type_of(data: bytes) -> type | None:
+    """Return the type of the value in data; ``None`` if more than the first byte tells it."""
+    first = _FIRST.match(data)
+    return None if first is None else _TYPES.get(first[1])
 
 
 _LONG: Final = 4300

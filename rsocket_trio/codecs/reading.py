@@ -26,6 +26,7 @@ from .annotations import (
     has_fields,
     is_named_tuple,
     is_typed_dict,
+    members_of,
     named_tuple_fields,
     stripped,
     typed_dict_fields,
@@ -98,9 +99,9 @@ class Readers:
         self.anything = Shape(floats_of if exact else as_it_is, frozenset())
         self._kept = Kept(self._compiled)
 
-    def _compiled(self, annotation: Any) -> tuple[Reader, frozenset[type]]:
+    def _compiled(self, annotation: Any) -> tuple[Shape, frozenset[type]]:
         compiler = _Compiler(self)
-        return compiler.whole(annotation).read, frozenset(compiler.leaves)
+        return compiler.whole(annotation), frozenset(compiler.leaves)
 
     def reader(self, annotation: Any) -> Reader:
         """Return a function that makes a plain value one of the annotated type.
@@ -112,7 +113,20 @@ class Readers:
         Raises:
             Unconvertible: No value can be converted to that type.
         """
-        return self._kept.of(annotation)[0]
+        return self._kept.of(annotation)[0].read
+
+    def takes(self, annotation: Any) -> frozenset[type]:
+        """Return the types of the plain values that `reader` may accept; none if it may be any.
+
+        Raises:
+            Unconvertible: No value can be converted to that type.
+        """
+        shape, _ = self._kept.of(annotation)
+        for member in members_of(annotation):
+            cls = typing.get_origin(member) or member
+            if self.conventions.models.has(cls) or _is_enum(cls):
+                return frozenset()  # code of the application may accept more than it says
+        return shape.takes
 
     def reads(self, leaf: type, annotation: Any) -> bool:
         """Return whether a type without parts is in an annotation; `object` is any value."""
@@ -157,7 +171,7 @@ class _Compiler(Converters[Shape]):
         model = conventions.models.reader_of(plain)
         if model is not None:
             return self._of_model(*model)
-        if issubclass(cls, Enum):
+        if _is_enum(cls):
             return self._with_floats(enum(cls, conventions))
         if has_fields(cls):
             return self._class(plain, cls, name)
@@ -341,6 +355,10 @@ def _check_of(arguments: tuple[Any, ...]) -> Callable[[Collection[Hashable]], No
     if isinstance(cls, type) and cls.__hash__ is None:
         raise Unconvertible(f"{annotation_name(plain)} cannot be in a set, nor be a key")
     return None if plain in (str, bytes) else check_alike  # their hashes cannot be chosen
+
+
+def _is_enum(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, Enum)
 
 
 def _is_unpacked(annotation: Any) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal, Protocol
 
 from ..errors import RSocketError, StreamError
 from ..field_checks import FLAG, TEXT, argument, instance_of
 from .annotations import ANY, NONE, annotation_name, members_of
 from .bounds import check_in
+from .by_annotation import AnnotationCodec
 from .cbor import CborCodec
 from .compiling import Kept
 from .json import JsonCodec
@@ -202,17 +204,17 @@ class Codecs:
             codec = self._codec(annotation, mime_type)
         except CodecError as error:
             return _failing(error)
-        write = codec.encode
+        write = write_any = _encoder_of(codec, annotation)
         if self._raw_text and annotation in ANY:
 
-            def write(value: Any, annotation: Any) -> bytes:
-                return value.encode() if type(value) is str else codec.encode(value, annotation)
+            def write(value: Any) -> bytes:
+                return value.encode() if type(value) is str else write_any(value)
 
         def encode(value: Any) -> bytes:
             if isinstance(value, UNAWAITED):
                 raise CodecError(f"there is no value to write, but {unawaited(value)}")
             try:
-                return write(value, annotation)
+                return write(value)
             except Exception as error:  # a codec raises what the attributes of the value raise
                 where = f": {error}" if isinstance(error, Mismatch) else ""
                 kind = type(value).__name__
@@ -232,6 +234,7 @@ class Codecs:
             codec = self._codec(annotation, mime_type)
         except CodecError as error:
             return _failing(error)
+        read = _decoder_of(codec, annotation)
         of_text = _is_text(annotation)
         may_be_none = _names_none(annotation)
 
@@ -241,7 +244,7 @@ class Codecs:
             # The bytes come from a peer. So an exception of a parser or of the constructor of a
             # class (RecursionError, OverflowError, ...) is the fault of the peer.
             try:
-                return codec.decode(data, annotation)
+                return read(data)
             except StreamError:
                 raise  # a class of the application raised it for the peer
             except Exception as error:  # see above
@@ -412,6 +415,20 @@ def _within(annotation: Any, raw: Callable[[Any], bytes]) -> Callable[[Any], byt
         return octets
 
     return convert
+
+
+def _encoder_of(codec: Codec, annotation: Any) -> Callable[[Any], bytes]:
+    if isinstance(codec, AnnotationCodec):
+        with suppress(TypeError):  # each call raises it
+            return codec.encoder(annotation)
+    return lambda value: codec.encode(value, annotation)
+
+
+def _decoder_of(codec: Codec, annotation: Any) -> Callable[[bytes], object]:
+    if isinstance(codec, AnnotationCodec):
+        with suppress(TypeError):  # each call raises it
+            return codec.decoder(annotation)
+    return lambda data: codec.decode(data, annotation)
 
 
 def _failing(error: CodecError) -> Callable[[Any], Any]:

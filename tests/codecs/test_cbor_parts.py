@@ -1,8 +1,12 @@
 """Lists, maps and tags of CBOR are counted before anything is built."""
 
 import random
+import re
 import tracemalloc
 from contextlib import nullcontext
+from enum import Enum
+from typing import Any
+from unittest import mock
 
 import cbor2
 import pytest
@@ -11,6 +15,8 @@ from rsocket_trio.codecs import CborCodec, CodecError, Codecs
 from rsocket_trio.codecs.cbor import _check_parts
 from rsocket_trio.codecs.mismatch import Mismatch
 from rsocket_trio.metadata.mime_types import MIME
+
+from .values import Point
 
 KIB = 2**10
 SIZE = 4 * KIB**2
@@ -122,3 +128,68 @@ def test_damaged_data_end_the_count(seed):
         for _ in range(rng.randrange(1, 4)):
             data[rng.randrange(len(data))] = rng.randrange(256)
         _check_parts(bytes(data), 10**6)
+
+
+class Loose(Enum):
+    """It reads what its values do not tell."""
+
+    ONE = 1
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.ONE if isinstance(value, list) else None
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "text"),
+    [
+        ([[]] * 90_000, dict[str, int], "expected dict[str, int], got list"),
+        (
+            {str(n): None for n in range(20_000)},
+            list[int] | None,
+            "expected list[int] | None, got dict",
+        ),
+        ("\u20ac" * 30_000, Point, "expected Point, got str"),
+        (bytes(70_000), int, "expected int, got bytes"),
+    ],
+)
+def test_large_data_of_a_wrong_type_are_not_built(value, annotation, text):
+    """The first byte tells the type; the text is that of small data of this type."""
+    codecs, data = Codecs(), cbor2.dumps(value)
+    with pytest.raises(CodecError):
+        codecs.decode(cbor2.dumps(type(value)()), annotation, MIME.CBOR)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CodecError, match=re.escape(text)):
+            codecs.decode(data, annotation, MIME.CBOR)
+        assert tracemalloc.get_traced_memory()[1] < 64 * KIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_code_of_the_application_sees_large_data_of_any_type():
+    """What it accepts cannot be told by the annotation."""
+    data = cbor2.dumps([0] * 70_000)
+    assert Codecs().decode(data, Loose, MIME.CBOR) is Loose.ONE
+
+
+def outcome(data, annotation=Any):
+    try:
+        return repr(CborCodec().decode(data, annotation))
+    except Exception as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("seed", [7, None])
+def test_small_data_are_read_as_large_ones(seed):
+    """Damaged, cut off, or with more behind them: values and errors are those of the slower way."""
+    seed = random.randrange(2**32) if seed is None else seed
+    rng = random.Random(seed)
+    for _ in range(3000):
+        data = bytearray(an_item(rng)[0])
+        for _ in range(rng.randrange(3)):
+            place = rng.randrange(len(data) + 1)
+            data[place : place + rng.randrange(2)] = rng.randbytes(rng.randrange(3))
+        found = outcome(bytes(data))
+        with mock.patch("rsocket_trio.codecs.cbor._SMALL", -1):
+            assert found == outcome(bytes(data)), (data.hex(), seed)

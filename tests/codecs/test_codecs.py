@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs
+from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs, JsonCodec
 from rsocket_trio.errors import Invalid, RSocketError
 from rsocket_trio.metadata.mime_types import MIME
 from tests.codecs.values import BOTH, Point
@@ -198,3 +198,20 @@ def test_a_class_may_refuse_with_its_own_error(annotation, mime_type):
 def test_types_that_can_be_encoded(annotation, mime_type, can):
     """It is known in advance which types can be encoded."""
     assert Codecs().can_encode(annotation, mime_type) is can
+
+
+class Shouting(JsonCodec):
+    """It extends both methods of a codec that is built in."""
+
+    def encode(self, value, annotation):
+        return super().encode(value, annotation).upper()
+
+    def decode(self, data, annotation):
+        return super().decode(data.lower(), annotation)
+
+
+def test_a_codec_that_is_extended_is_called():
+    """Its methods are, and not the functions that those of the base would have found."""
+    codecs = Codecs({MIME.JSON: Shouting()})
+    assert codecs.encode("a", str, MIME.JSON) == b'"A"'
+    assert codecs.decode(b'"A"', str, MIME.JSON) == "a"

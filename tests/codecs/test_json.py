@@ -186,6 +186,13 @@ class Orders:
     note: str = ""
 
 
+@attrs.define
+class Doubled:
+    """It has code of its own, so msgspec does not read it."""
+
+    number: int = attrs.field(converter=lambda number: 2 * number)
+
+
 LARGE = (
     b'{"orders":[' + b'{"name":"a"},' * 5 + b'{"name":%s},' + b'{"name":"b"},' * 200_000 + b"{}]}"
 )
@@ -200,6 +207,8 @@ REFUSED = [
         list[Literal["a", "b"]],
         "v[0]: expected a value of the enum or literal, got another",
     ),
+    (b" [" + b"{}," * 10**6 + b"{}]", Doubled, "v: expected Doubled, got list"),
+    (b'"' + b"x" * 10**6 + b'"', Doubled | None, "v: expected Doubled | None, got str"),
     (b'{"secret":["' + b"x" * 10**6 + b'"]}', dict[str, int], "v[...]: expected int, got list"),
 ]
 
