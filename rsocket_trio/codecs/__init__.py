@@ -35,6 +35,7 @@ The readers, for plain values into annotated types:
 The writers, for annotated types into plain values, with a check of each value:
 
 - ``writing``: the functions by annotation
+- ``packing``: CBOR of classes, written by code that is made for them
 - ``forms``: how values of one type are written, and which values these are
 """
 

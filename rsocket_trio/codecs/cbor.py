@@ -27,6 +27,7 @@ from .forms import PLAIN_TYPES, Writer
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
+from .packing import packer_of
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -95,15 +96,19 @@ class CborCodec(AnnotationCodec):
 
     def _encoder(self, annotation: Any) -> Callable[[Any], bytes]:
         write, is_deep = self._writers.any_writer(annotation)
+        pack = None if is_deep else packer_of(annotation, self._writers)
 
         def encode(value: Any) -> bytes:
+            if pack is not None:
+                try:
+                    return _checked(pack(value))
+                except Exception:
+                    pass  # the writers have values for it, or say what is wrong with it
             plain = write(value)
             data = cbor2.dumps(plain)
             if is_deep and len(data) > _MAX_DEPTH:
                 _check_levels(plain, data)
-            if len(data) > _MAX_BIGNUM:
-                _check_integers(data)
-            return data
+            return _checked(data)
 
         return encode
 
@@ -258,13 +263,16 @@ def _check_levels(value: Any, data: bytes) -> None:
         )
 
 
-def _check_integers(data: bytes) -> None:
-    """Refuse to write integers that are not read."""
-    if any(tag in data and head.search(data) for tag, head in _LONG.items()):
+def _checked(data: bytes) -> bytes:
+    """Return data that are written, without integers that are not read."""
+    if len(data) > _MAX_BIGNUM and any(
+        tag in data and head.search(data) for tag, head in _LONG.items()
+    ):
         try:
             _item(data, any_keys=True)
         except cbor2.CBORDecodeError:
             raise Mismatch(f"an integer of more than {_MAX_BIGNUM} bytes") from None
+    return data
 
 
 def _refuse(*_: object) -> typing.NoReturn:

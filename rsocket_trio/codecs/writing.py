@@ -49,7 +49,7 @@ from .reading import no_way
 from .shapes import as_it_is, steps_of
 from .unions import writer_of
 
-__all__ = ["Writers"]
+__all__ = ["Writers", "attribute"]
 
 _LISTS: Final = (list, tuple)
 _NOTHING: Final = (typing.NoReturn, typing.Never)
@@ -430,7 +430,7 @@ class _Compiler(Converters[Form]):
                 is_other = f"{part} is not unset and ({is_other})"
                 unset.append(field.key)
             lines += [
-                f"{part} = {_attribute(field.name)}",
+                f"{part} = {attribute(field.name)}",
                 f"if {is_other}:",
                 f"    key = {field.key!r}",
                 f"    {part} = write{number}({part})",
@@ -485,7 +485,7 @@ def _without_unset(write_all: Writer, keys: list[str]) -> Writer:
     return write
 
 
-def _attribute(name: str) -> str:
+def attribute(name: str) -> str:
     """Return the expression for a field of ``value``; other names than usual ones stay data."""
     is_usual = name.isascii() and name.isidentifier() and not iskeyword(name)
     return f"value.{name}" if is_usual else f"getattr(value, {name!r})"
