@@ -59,6 +59,22 @@ from .unions import choice_of
 
 __all__ = ["Readers", "no_way"]
 
+_FIELDS: Final = """
+def read(value):
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise Mismatch.of(name, value)
+    arguments = {{}}
+    key = ""
+    try:
+        {}
+    except Mismatch as error:
+        error.within("." + key)
+        error.gather(behind(key, value))
+        raise
+    return arguments
+"""
+"""The code of the reader of fields, required ones first: it takes half of the time of a loop.
+Nothing but their names is put into it, as texts."""
 _SEQUENCES: Final = (
     list,
     abc.Sequence,
@@ -160,7 +176,7 @@ class _Compiler(Converters[Shape]):
             check(done)
             return done
 
-        return attrs.evolve(form, read=read)
+        return attrs.evolve(form, read=read, plain=frozenset())
 
     def _of(self, plain: Any, cls: Any, name: str) -> Shape:
         conventions = self._readers.conventions
@@ -268,45 +284,48 @@ class _Compiler(Converters[Shape]):
         return positions(parts, required, name, lambda values: made(cls, values, {}))
 
     def _fields(self, fields: list[Field], name: str) -> Reader:
-        required, optional = [], []
-        for field in fields:
-            read_field = self._part(f".{field.key}", (field.read_as,)).read
+        names: dict[str, Any] = {
+            "Mismatch": Mismatch,
+            "Mapping": Mapping,
+            "name": name,
+            "raise_missing": raise_missing,
+        }
+        lines: list[str] = []
+        parts: list[tuple[str, Reader, str | None]] = []
+        for number, field in enumerate(sorted(fields, key=lambda field: not field.required)):
+            shape = self._part(f".{field.key}", (field.read_as,))
+            expected = annotation_name(stripped(field.read_as)) if field.required else None
+            parts.append((field.key, shape.read, expected))
+            names |= {f"read{number}": shape.read, f"plain{number}": shape.plain}
+            is_plain = f"type(part) in plain{number}"
+            if len(shape.plain) == 1:
+                [names[f"plain{number}"]] = shape.plain
+                is_plain = f"type(part) is plain{number}"
+            key, missing = repr(field.key), "pass"
             if field.required:
-                expected = annotation_name(stripped(field.read_as))
-                required.append((field.key, field.argument, read_field, expected))
-            else:
-                optional.append((field.key, field.argument, read_field))
-
-        def read(value: Any) -> dict[str, Any]:
-            if type(value) is not dict and not isinstance(value, Mapping):
-                raise Mismatch.of(name, value)
-            arguments: dict[str, Any] = {}
-            key = ""
-            try:
-                for key, argument, read_field, expected in required:
-                    if key not in value:
-                        raise_missing(expected)
-                    arguments[argument] = read_field(value[key])
-                for key, argument, read_field in optional:
-                    if key in value:
-                        arguments[argument] = read_field(value[key])
-            except Mismatch as error:
-                error.within(f".{key}")
-                error.gather(behind(key, value))
-                raise
-            return arguments
+                names[f"expected{number}"] = expected
+                missing = f"raise_missing(expected{number})"
+            lines += [
+                f"key = {key}",
+                f"if {key} in value:",
+                f"    part = value[{key}]",
+                f"    arguments[{field.argument!r}] = part if {is_plain} else read{number}(part)",
+                f"else: {missing}",
+            ]
 
         def behind(
             last: str, value: Mapping[str, Any]
         ) -> Iterator[tuple[str, Callable[[Any], Any], Any]]:
-            every = [*required, *[(*part, None) for part in optional]]
-            keys = [key for key, *_ in every]
-            for key, _, read_field, expected in every[keys.index(last) + 1 :]:
+            keys = [key for key, *_ in parts]
+            for key, read_field, expected in parts[keys.index(last) + 1 :]:
                 if key in value:
                     yield f".{key}", read_field, value[key]
                 elif expected is not None:
                     yield f".{key}", raise_missing, expected
 
+        names["behind"] = behind
+        exec(_FIELDS.format("\n        ".join(lines or ["pass"])), names)
+        read: Reader = names["read"]
         return read
 
 

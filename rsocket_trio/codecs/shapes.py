@@ -73,6 +73,7 @@ class Shape:
         values: The plain values that it is read from, with their types, and the value that each is
             read as; ``None`` if there is no list of them.
         spare: Some of ``takes``: in a union, only if no other member takes them.
+        plain: Values of exactly these types are read as they are, without a call of `read`.
     """
 
     read: Reader
@@ -80,6 +81,7 @@ class Shape:
     leaf: bool = False
     values: Mapping[tuple[type, Any], Any] | None = attrs.field(default=None, eq=False)
     spare: frozenset[type] = frozenset()
+    plain: frozenset[type] = frozenset()
 
 
 def exactly(kind: type) -> Shape:
@@ -91,7 +93,8 @@ def exactly(kind: type) -> Shape:
             return value
         raise Mismatch.of(name, value)
 
-    return Shape(read, frozenset((kind,)), leaf=True)
+    kinds = frozenset((kind,))
+    return Shape(read, kinds, leaf=True, plain=kinds)
 
 
 def from_text(kind: type, convert: Callable[[str], object]) -> Shape:
@@ -124,7 +127,8 @@ def made_of(
             # Without its cause, whose text may show the value.
             raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
 
-    return Shape(read, frozenset((kind, *ways)), leaf=True, spare=frozenset(ways).difference(usual))
+    spare, kinds = frozenset(ways).difference(usual), frozenset((kind,))
+    return Shape(read, kinds.union(ways), leaf=True, spare=spare, plain=kinds)
 
 
 def with_floats(shape: Shape) -> Shape:
@@ -179,8 +183,8 @@ PLAIN: Final[Mapping[type, Shape]] = {
     bool: exactly(bool),
     int: exactly(int),
     str: exactly(str),
-    float: Shape(_read_float, frozenset((float, int)), leaf=True),
-    NONE: Shape(_read_none, frozenset((NONE,)), leaf=True),
+    float: Shape(_read_float, frozenset((float, int)), leaf=True, plain=frozenset((float,))),
+    NONE: Shape(_read_none, frozenset((NONE,)), leaf=True, plain=frozenset((NONE,))),
     Path: from_text(Path, Path),
     PurePath: from_text(PurePath, PurePath),
 }

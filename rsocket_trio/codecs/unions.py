@@ -66,7 +66,13 @@ def choice_of(name: str, members: list[tuple[Any, Shape]], conventions: Conventi
             reader = of_mappings
         return reader(value)
 
-    return Shape(read, frozenset(table), leaf=all(shape.leaf for _, shape in members))
+    plain = [
+        kind
+        for kind, candidates in hopes.items()
+        if len(candidates) == 1 and kind in candidates[0][1].plain
+    ]
+    leaf = all(shape.leaf for _, shape in members)
+    return Shape(read, frozenset(table), leaf=leaf, plain=frozenset(plain))
 
 
 def _chosen(
