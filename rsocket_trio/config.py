@@ -62,6 +62,9 @@ class Limits:
             REJECTED_SETUP. 128: a request has a handful.
         max_routing_tags: Tags of routing metadata that are read, as for entries: a tag costs at
             least one byte. 64: most requests have one.
+        max_route_variable_size: Bytes of UTF-8 in a variable of a route, such as ``{room}``. A
+            request with more is answered with INVALID. 255: a route has no more, so this refuses
+            nothing until you lower it.
         max_accept_types: MIME types of an accept-mime-types entry that are read, as for entries.
             A `Router` chooses the type of its answer among this many, and ignores the rest. 64:
             all the well-known types, and some more.
@@ -110,6 +113,7 @@ class Limits:
     max_metadata_size: int = attrs.field(default=2**20, validator=COUNT)
     max_metadata_entries: int = attrs.field(default=128, validator=COUNT)
     max_routing_tags: int = attrs.field(default=64, validator=COUNT)
+    max_route_variable_size: int = attrs.field(default=255, validator=COUNT)
     max_accept_types: int = attrs.field(default=64, validator=COUNT)
     max_active_requests: int = attrs.field(default=16384, validator=COUNT)
     max_requests_size: int = attrs.field(default=128 * 2**20, validator=COUNT)

@@ -21,12 +21,14 @@ from .mime_types import (
     same_mime_type,
 )
 
-__all__ = ["CompositeMetadata", "MetadataEntry"]
+__all__ = ["CompositeMetadata", "MetadataEntry", "WantedEntries"]
 
 _MAX_CONTENT_SIZE: Final = 0xFFFFFF
 """The length of an entry's content has 24 bits."""
 
 _LENGTH_SIZE: Final = 3
+
+from_bytes = int.from_bytes
 
 
 @attrs.frozen(repr=False)
@@ -136,29 +138,16 @@ class CompositeMetadata:
             MetadataTooLarge: There are more entries than the limit allows, and not all of
                 ``mime_types`` are within the limit.
         """
-        found: dict[IdOrName, bytes] = {}
-        keys = _keys((*mime_types, *optional))
-        try:
-            self._find(keys, len(set(keys.values())), found)
-        except MetadataError:
-            if not all(mime_type in found for mime_type in mime_types):
-                raise
-        return found
-
-    def _find(self, keys: dict[bytes, IdOrName], wanted: int, found: dict[IdOrName, bytes]) -> None:
+        wanted = _wanted(tuple(mime_types), tuple(optional))
         data = self._data
-        if data is None:
-            for entry in self._entries:
-                mime_type = keys.get(_key(entry.mime_type))
-                if mime_type is not None:
-                    found.setdefault(mime_type, entry.content)
-            return
-        for at, content, end in _entry_positions(data, self._max_entries):
-            mime_type = keys.get(data[at : content - _LENGTH_SIZE].lower())
-            if mime_type is not None and mime_type not in found:
-                found[mime_type] = data[content:end]
-                if len(found) == wanted:
-                    return
+        if data is not None:
+            return wanted.find(data, self._max_entries, {})
+        found: dict[IdOrName, bytes] = {}
+        for entry in self._entries:
+            mime_type = wanted.keys.get(_key(entry.mime_type))
+            if mime_type is not None:
+                found.setdefault(mime_type, entry.content)
+        return found
 
     def all(self, mime_type: IdOrName) -> tuple[bytes, ...]:
         """Return the contents of all entries of that type, in order.
@@ -201,6 +190,68 @@ class CompositeMetadata:
         return f"<CompositeMetadata {len(self._data)} bytes as received>"
 
 
+class WantedEntries:
+    """The types of entries that `CompositeMetadata.find` looks for; made once for many metadata.
+
+    Args:
+        mime_types: See `CompositeMetadata.find`.
+        optional: See there.
+
+    Attributes:
+        keys: The types by their encodings: of a well-known type its number, and also its name.
+    """
+
+    __slots__ = ("_mime_types", "_number", "keys")
+
+    def __init__(
+        self, mime_types: Collection[IdOrName], optional: Collection[IdOrName] = ()
+    ) -> None:
+        self.keys: dict[bytes | int, IdOrName] = {}
+        for mime_type in (*mime_types, *optional):
+            self.keys.setdefault(_key(mime_type), mime_type)
+            known = WellKnownMimeType.from_name(mime_type) if isinstance(mime_type, str) else None
+            if known is not None:
+                self.keys.setdefault(_key(known.id), mime_type)
+        self._mime_types = tuple(mime_types)
+        self._number = len(set(self.keys.values()))
+
+    def find(
+        self, data: bytes, at_most: int, found: dict[IdOrName, bytes], at: int = 0
+    ) -> dict[IdOrName, bytes]:
+        """Return the contents of the first entries of the types; see `CompositeMetadata.find`.
+
+        Args:
+            data: The received bytes.
+            at_most: The most entries that are read.
+            found: The contents of the entry before ``at``, if it is known; they are added to it.
+            at: Where to begin, 0 or behind the first entry.
+
+        Raises:
+            MetadataError: See `CompositeMetadata.find`.
+            MetadataTooLarge: See there.
+        """
+        get, size = self.keys.get, len(data)
+        # As `_entry_positions`, written out: this loop is a part of the cost of every request.
+        for _ in range(1 if at else 0, at_most):
+            if at >= size:
+                return found
+            first = data[at]
+            content = at + 4 if first >= WELL_KNOWN_BIT else at + 5 + first
+            end = content + from_bytes(data[content - 3 : content], "big")
+            if content > size or end > size:
+                break
+            mime_type = get(first if first >= WELL_KNOWN_BIT else data[at : content - 3].lower())
+            if mime_type is not None and mime_type not in found:
+                found[mime_type] = data[content:end]
+                if len(found) == self._number:
+                    return found
+            at = end
+        if at < size and not all(mime_type in found for mime_type in self._mime_types):
+            for _ in _entry_positions(data, at_most):
+                pass  # it raises what is wrong
+        return found
+
+
 def _entry_positions(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
     """Yield for each entry the positions of its start, its content and its end.
 
@@ -226,25 +277,16 @@ def _entry_positions(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]
         raise MetadataTooLarge(f"more than {at_most} entries of metadata (max_metadata_entries)")
 
 
-def _key(mime_type: IdOrName) -> bytes:
-    """Return the encoded type in lower case, for comparing.
+def _key(mime_type: IdOrName) -> bytes | int:
+    """Return the encoded type for comparing: the byte of a number, or a name in lower case.
 
-    `lower` may change the first byte too, but that makes no two types equal: a number has its high
-    bit set, and types whose lengths differ have different sizes.
+    `lower` may change the first byte of a name too, but that makes no two types equal: types whose
+    lengths differ have different sizes.
     """
     if isinstance(mime_type, int):
-        return bytes((WELL_KNOWN_BIT | mime_type & MAX_NUMBER,))
+        return WELL_KNOWN_BIT | mime_type & MAX_NUMBER
     name = mime_type.encode("ascii", "backslashreplace")
     return (bytes((len(name) - 1 & MAX_NUMBER,)) + name).lower()
 
 
-@lru_cache(maxsize=64)
-def _keys(mime_types: tuple[IdOrName, ...]) -> dict[bytes, IdOrName]:
-    """Return the encodings of the types: for a well-known type its number, and also its name."""
-    keys: dict[bytes, IdOrName] = {}
-    for mime_type in mime_types:
-        keys.setdefault(_key(mime_type), mime_type)
-        known = WellKnownMimeType.from_name(mime_type) if isinstance(mime_type, str) else None
-        if known is not None:
-            keys.setdefault(_key(known.id), mime_type)
-    return keys
+_wanted = lru_cache(maxsize=64)(WantedEntries)

@@ -3,6 +3,7 @@
 The modules, in reading order:
 
 - ``router``: `Router`, as applications use it
+- ``templates``: routes with variables, and the search for the handler of a route
 - ``table``: the handlers of a router, and the routers it includes
 - ``registered``: a handler with its settings and its layers
 - ``layers``: what a router, an inclusion or a handler puts around requests
@@ -19,6 +20,7 @@ The modules, in reading order:
 - ``bound``: a router on one connection
 - ``finder``: from the metadata of a request to its handler
 - ``request``: what a router knows of a request
+- ``variables``: the variables of a route as values
 - ``handler``: a handler on one connection, with what fills its parameters and writes its result
 - ``events``: the handler of events, on one connection of their sender
 - ``admission``: asks the guards about a connection of another protocol

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable
+from collections.abc import AsyncIterable, Awaitable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,13 @@ from .call import Call, new_call
 from .finder import Finder
 from .guards import Guards, OnResume
 from .handler import Context, Handler
+from .kinds import Kind
 from .middleware import Blocks
 from .owned_items import OwnedItems
 from .refusals import noted
-from .registered import Registrations
 from .request import Request
 from .signature import Signature, check_unheard
+from .templates import Routes
 
 if TYPE_CHECKING:
     import trio
@@ -36,7 +37,7 @@ class BoundRouter(Responder):
 
     def __init__(
         self,
-        registered: Registrations,
+        registered: Mapping[Kind, Routes],
         context: Context,
         guards: Guards,
         *,
@@ -44,7 +45,17 @@ class BoundRouter(Responder):
         accept_resume: OnResume,
     ) -> None:
         self._finder = finder = Finder(registered, context, guards, traced=traced)
-        self._find = finder.find
+        # Attributes, as a member of an enum takes long to be hashed.
+        self._find_response = finder.of(Interaction.REQUEST_RESPONSE)
+        self._find_fire_and_forget = finder.of(Interaction.FIRE_AND_FORGET)
+        self._find_stream = finder.of(Interaction.REQUEST_STREAM)
+        self._find_channel = finder.of(Interaction.REQUEST_CHANNEL)
+        self._find = {
+            Interaction.REQUEST_RESPONSE: self._find_response,
+            Interaction.FIRE_AND_FORGET: self._find_fire_and_forget,
+            Interaction.REQUEST_STREAM: self._find_stream,
+            Interaction.REQUEST_CHANNEL: self._find_channel,
+        }
         self._registered = registered
         self._context = context
         self._guards = guards
@@ -52,16 +63,16 @@ class BoundRouter(Responder):
 
     def interactions(self, route: str) -> frozenset[Interaction]:
         """Return the interactions for which there is a handler of this route."""
-        return frozenset(each for each in Interaction if route in self._registered[each])
+        return frozenset(each for each in Interaction if self._registered[each].find(route))
 
     def signature_of(self, interaction: Interaction, route: str) -> Signature | None:
         """Return what is known about the handler of a route; ``None`` if there is none."""
-        registered = self._registered[interaction].get(route)
-        return None if registered is None else registered.signature
+        found = self._registered[interaction].find(route)
+        return None if found is None else found[0].signature
 
     def routes(self) -> frozenset[str]:
-        """Return the routes that have a handler."""
-        found = chain.from_iterable(self._registered[each] for each in Interaction)
+        """Return the routes that have a handler; those without variables."""
+        found = chain.from_iterable(self._registered[each].exact for each in Interaction)
         return frozenset(each for each in found if each is not None)
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
@@ -98,7 +109,7 @@ class BoundRouter(Responder):
         so the rest of a request that is refused is not kept.
         """
         try:
-            request = self._find(interaction, metadata)
+            request = self._find[interaction](metadata)
         except StreamError:
             return None  # the error is the answer once the request is whole
         if request.steps or (request.handler is not None and request.handler.takes_body):
@@ -111,12 +122,12 @@ class BoundRouter(Responder):
         Checkpoint: as the handler does.
         If cancelled: as the handler does.
         """
-        request = self._find(Interaction.REQUEST_RESPONSE, payload.metadata)
+        request = self._find_response(payload.metadata)
         handler = request.plain
         if handler is None:
             return await self.respond(request, payload)
         try:
-            return handler.answer(await handler(payload))
+            return handler.answer(await handler(request, payload))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -127,12 +138,12 @@ class BoundRouter(Responder):
         Checkpoint: as the handler does.
         If cancelled: as the handler does.
         """
-        request = self._find(Interaction.FIRE_AND_FORGET, payload.metadata)
+        request = self._find_fire_and_forget(payload.metadata)
         if request.plain is None:
             await self.take(request, payload)
             return
         try:
-            check_unheard(request.signature, await request.plain(payload))
+            check_unheard(request.signature, await request.plain(request, payload))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -141,18 +152,18 @@ class BoundRouter(Responder):
         self, payload: Payload
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """See `Responder.request_stream`."""
-        request = self._find(Interaction.REQUEST_STREAM, payload.metadata)
+        request = self._find_stream(payload.metadata)
         if request.plain is not None:
-            return request.plain.stream(payload)
+            return request.plain.stream(request, payload)
         return self.stream(request, payload)
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """See `Responder.request_channel`."""
-        request = self._find(Interaction.REQUEST_CHANNEL, payload.metadata)
+        request = self._find_channel(payload.metadata)
         if request.plain is not None:
-            return request.plain.stream(payload, payloads)
+            return request.plain.stream(request, payload, payloads)
         return self.stream(request, payload, payloads)
 
     async def metadata_push(self, metadata: bytes) -> None:
@@ -178,9 +189,9 @@ class BoundRouter(Responder):
             async with self._around(request, arrived) as call:
                 handler = self._handler(request)
                 if isinstance(arrived, Payload):  # as in `_in_place`, without a coroutine
-                    return handler.answer(await handler(arrived, None, call))
+                    return handler.answer(await handler(request, arrived, None, call))
                 payload, body = await _in_place(handler, arrived)
-                return handler.answer(await handler(payload, body, call))
+                return handler.answer(await handler(request, payload, body, call))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -196,7 +207,7 @@ class BoundRouter(Responder):
             async with self._around(request, arrived) as call:
                 handler = self._handler(request)
                 payload, body = await _in_place(handler, arrived)
-                check_unheard(request.signature, await handler(payload, body, call))
+                check_unheard(request.signature, await handler(request, payload, body, call))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -233,7 +244,8 @@ class BoundRouter(Responder):
     ) -> AsyncIterable[AnyPayload]:
         handler = self._handler(request)
         payload, body = await _in_place(handler, arrived)
-        items = handler.stream(payload, body if payloads is None else payloads, call)
+        arriving = body if payloads is None else payloads
+        items = handler.stream(request, payload, arriving, call)
         return await items if isinstance(items, Awaitable) else items
 
     def _around(self, request: Request, arrived: Payload | PayloadBody) -> Blocks:

@@ -26,7 +26,7 @@ from .mute import mute_requester
 from .parameters import Parameter, Route, Source
 from .principal import check_known
 from .refusals import noted, why
-from .request import Request
+from .request import Place, Request
 from .router import Router, check_own_accept
 from .signature import Signature, check_unheard
 
@@ -102,9 +102,7 @@ async def accept_events(
         raise RejectedSetup(refusal)
     nearest, guarded = guards.nearest(registered)
     context = Context(registered.settings, nearest, requester, guarded=guarded)
-    request = Request(Delivery.EVENTS, Route())
-    request.registered = registered
-    request.steps = guards.steps(registered, Delivery.EVENTS, Route(), routed=False)
+    request = Request(Delivery.EVENTS, Place(registered, context, guards.steps(registered)), None)
     return BoundEvents(context, registered.signature, request)
 
 

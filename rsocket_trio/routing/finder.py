@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from ..errors import MetadataError
+from ..errors import Invalid, MetadataError
 from ..metadata.authentication import decode_authentication
 from ..metadata.builder import Metadata
+from ..metadata.composite import WantedEntries
 from ..metadata.data_mime_types import DataMimeType, each_mime_type
-from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
+from ..metadata.mime_types import (
+    MIME,
+    WELL_KNOWN_BIT,
+    IdOrName,
+    WellKnownMimeType,
+    mime_type_name,
+    same_mime_type,
+)
 from ..metadata.routing import decode_route
 from ..protocol.interaction import Interaction
-from .access import as_composite, read_auth
 from .guards import Guards, Visit
 from .handler import Context, Handler, decode_trace
 from .kinds import Kind
 from .parameters import Route
 from .refusals import named, unreadable
-from .registered import Registered, Registrations
-from .request import Request
+from .registered import Registered
+from .request import Place, Request
 from .signature import Signature
+from .templates import Routes
 
 __all__ = ["Finder"]
 
-_CACHED: Final = 64
-_CACHED_METADATA_SIZE: Final = 128
-_CACHED_PARTS: Final = 8
-"""The limits of two caches per interaction: 64 requests by metadata of at most 128 bytes, and 64
-handlers, whose keys have at most 8 routing tags and 3 MIME types.
-
-Most requests of a connection have one of a few routes and no other metadata: they cost one look-up.
-"""
-_REMEMBERED: Final = frozenset({MIME.ROUTING, MIME.MIME_TYPE, MIME.ACCEPT_MIME_TYPES})
-"""Only metadata that consist of these are cached. Other metadata may be secret, as passwords and
-tokens are, or differ with each request, as traces do."""
-_READ: Final = (*_REMEMBERED, MIME.COMPOSITE_METADATA, MIME.AUTHENTICATION, MIME.TRACING_ZIPKIN)
-"""A router finds something only in metadata of these types."""
+_KEPT: Final = 64
+_KEPT_TYPES_SIZE: Final = 128
+"""Handlers for requests that name MIME types: so many are kept, if the entries that name them have
+at most so many bytes. The oldest one makes room for a new one."""
+_READ: Final = (
+    MIME.ROUTING,
+    MIME.MIME_TYPE,
+    MIME.ACCEPT_MIME_TYPES,
+    MIME.AUTHENTICATION,
+    MIME.TRACING_ZIPKIN,
+)
+"""A router finds something only in entries of these types."""
+_HEAD_SIZE: Final = 4
+"""The bytes before the content of an entry whose type is a number."""
+_ROUTING: Final = WELL_KNOWN_BIT | WellKnownMimeType.RSOCKET_ROUTING.id
 
 
 class Finder:
     """Finds the handlers of a router on one connection.
+
+    Metadata that are only a route, as most are, are one key. Others are read each time, so that no
+    secret in them is kept, and a peer cannot fill a memory: what is kept is bounded by the number
+    of registered handlers.
 
     Args:
         registered: The handlers.
@@ -50,7 +65,7 @@ class Finder:
     """
 
     def __init__(
-        self, registered: Registrations, context: Context, guards: Guards, *, traced: bool
+        self, registered: Mapping[Kind, Routes], context: Context, guards: Guards, *, traced: bool
     ) -> None:
         self._registered = registered
         self._context = context
@@ -58,22 +73,24 @@ class Finder:
         self._guards = guards
         setup = context.setup
         self._data_mime_type = setup.data_mime_type
-        self._metadata_mime_type = setup.metadata_mime_type
-        self._is_read = any(same_mime_type(setup.metadata_mime_type, read) for read in _READ)
+        self._metadata_mime_type: IdOrName = setup.metadata_mime_type
+        self._is_composite = same_mime_type(setup.metadata_mime_type, MIME.COMPOSITE_METADATA)
+        self._is_read = self._is_composite
+        for read in _READ:
+            if same_mime_type(setup.metadata_mime_type, read):
+                self._metadata_mime_type, self._is_read = read, True
         wanted: list[IdOrName] = [MIME.ROUTING, MIME.MIME_TYPE]
         optional: list[IdOrName] = []
         if guards.any:
             wanted.append(MIME.AUTHENTICATION)
-        if same_mime_type(setup.metadata_mime_type, MIME.COMPOSITE_METADATA):
+        if self._is_composite:
             # Other metadata cannot name the type of the answer.
             optional.append(MIME.ACCEPT_MIME_TYPES)
         if traced:
             optional.append(MIME.TRACING_ZIPKIN)
-        self._wanted, self._optional = tuple(wanted), tuple(optional)
-        self._requests: dict[Interaction, dict[bytes | None, Request]] = {
-            i: {} for i in Interaction
-        }
-        self._handlers: dict[Kind, dict[object, Handler]] = {}
+        self._wanted = WantedEntries(wanted, optional)
+        self._places: dict[int, Place] = {}
+        self._typed: dict[tuple[int, bytes | None, bytes | None], Handler] = {}
 
     def push(self, metadata: bytes) -> Request | None:
         """Return the request of a metadata_push, or ``None`` if there is no handler for it.
@@ -81,81 +98,143 @@ class Finder:
         Raises:
             Invalid: A guard has to read the metadata, and they cannot be read.
         """
-        registered = self._registered[Interaction.METADATA_PUSH].get(None)
+        registered = self._registered[Interaction.METADATA_PUSH].exact.get(None)
         if registered is None:
             return None
-        request = Request(Interaction.METADATA_PUSH, Route())
-        request.registered = registered
-        if self._line_up(request):
+        place = self._place(registered)
+        request = Request(Interaction.METADATA_PUSH, place, None)
+        if any(type(step) is Visit for step in place.steps):
             try:
-                request.auth = read_auth(
-                    as_composite(metadata, self._metadata_mime_type, self._context.limits)
-                )
+                auth = self._entries(metadata).get(MIME.AUTHENTICATION)
+                request.auth = None if auth is None else decode_authentication(auth)
             except MetadataError as error:
                 raise unreadable(error, self._named(request)) from None
-        own = self._data_mime_type
-        context = self._context_of(registered)
-        request.handler = Handler(context, registered.signature, Route(), own, own)
+        if place.usual is None:
+            own = self._data_mime_type
+            place.usual = Handler(place.context, registered.signature, Route(), own, own)
+        request.handler = place.usual
         return request
 
-    def find(self, interaction: Interaction, metadata: bytes | None) -> Request:
-        """Return the request that metadata describe.
+    def of(self, interaction: Interaction) -> Callable[[bytes | None], Request]:
+        """Return a function that returns the request that metadata describe.
+
+        The function raises `Invalid` if the metadata cannot be read, or if there is no handler and
+        no guard for the request.
+        """
+        # By the entry of the route: almost everybody writes it first, and in one way.
+        known: dict[bytes | None, Request] = {}
+        routes = self._registered[interaction]
+
+        def find(metadata: bytes | None) -> Request:
+            request = known.get(metadata)
+            if request is not None:
+                return request
+            if not self._is_read:
+                metadata = None
+            first = _first(metadata) if self._is_composite else metadata
+            request = known.get(first)
+            if request is None:
+                request = self._resolve(interaction, routes, first)
+                if request.is_common and self._is_one_of_few(first, request):
+                    known[first] = request
+            if metadata is None or first is metadata:
+                return request
+            return self._with_more(request, metadata, len(first or b""))
+
+        return find
+
+    def _is_one_of_few(self, metadata: bytes | None, request: Request) -> bool:
+        """Whether metadata are absent, or the route of a handler, in the most usual form of it."""
+        if metadata is None or request.name is None:
+            return metadata is None
+        if self._is_composite:
+            return metadata[0] == _ROUTING
+        return self._metadata_mime_type == MIME.ROUTING
+
+    def _entries(self, metadata: bytes | None) -> dict[IdOrName, bytes]:
+        """Return the contents of the entries that are looked for.
 
         Raises:
-            Invalid: The metadata cannot be read; or there is no handler and no guard for it.
+            MetadataError: The metadata cannot be read.
         """
-        requests = self._requests[interaction]
-        request = requests.get(metadata)
-        if request is None:
-            if not self._is_read and metadata is not None:
-                return self.find(interaction, None)
-            request = self._resolve(interaction, metadata)
-            if metadata is None or self._may_remember(metadata):
-                _remember(requests, metadata, request)
-        return request
+        if metadata is None:
+            return {}
+        if self._is_composite:
+            return self._wanted.find(metadata, self._context.limits.max_metadata_entries, {})
+        return {self._metadata_mime_type: metadata}
 
-    def _may_remember(self, metadata: bytes) -> bool:
-        """Return whether metadata are short, and hold neither secrets nor a trace."""
-        if len(metadata) > _CACHED_METADATA_SIZE:
-            return False
-        entries = as_composite(metadata, self._metadata_mime_type, self._context.limits)
+    def _resolve(
+        self,
+        interaction: Interaction,
+        routes: Routes,
+        metadata: bytes | None,
+    ) -> Request:
+        """Find the handler of a request, and read the metadata that the guards need."""
         try:
-            return all(entry.mime_type in _REMEMBERED for entry in entries)
-        except MetadataError:  # behind the entries that were needed
-            return False
-
-    def _resolve(self, interaction: Interaction, metadata: bytes | None) -> Request:
-        """Read the metadata that the guards need."""
-        limits = self._context.limits
-        try:
-            entries = as_composite(metadata, self._metadata_mime_type, limits)
-            found = entries.find(self._wanted, self._optional)
-            tags = decode_route(found.get(MIME.ROUTING, b""), limits=limits)
-            request = Request(interaction, Route(tags[0] if tags else "", tags[1:]))
-            request.routed = bool(tags)
-            request.registered = self._registered[interaction].get(tags[0] if tags else None)
-            if self._line_up(request) and MIME.AUTHENTICATION in found:
-                request.auth = decode_authentication(found[MIME.AUTHENTICATION])
+            found = self._entries(metadata)
+            tags = decode_route(found.get(MIME.ROUTING, b""), limits=self._context.limits)
+            name = tags[0] if tags else None
+            there = routes.find(name)
+            if there is None:
+                place = Place(None, self._context, self._guards.steps_of_unknown(name))
+                return self._request(Request(interaction, place, name, tags[1:]), found)
+            registered, values = there
+            place = self._place(registered)
+            if values and self._guards.any:
+                place = self._fenced(place, registered, name)
+            return self._request(Request(interaction, place, name, tags[1:], values), found)
         except MetadataError as error:
             raise unreadable(error, named(self._context, interaction, Route())) from None
+
+    def _with_more(self, request: Request, metadata: bytes, at: int) -> Request:
+        """Read what follows the route in composite metadata."""
+        found: dict[IdOrName, bytes] = {MIME.ROUTING: b""}
+        at_most = self._context.limits.max_metadata_entries
+        try:
+            self._wanted.find(metadata, at_most, found, at)
+            if len(found) == 1:
+                return request  # there is nothing that a router reads
+            again = Request(
+                request.interaction, request.place, request.name, request.tags, request.values
+            )
+            return self._request(again, found)
+        except MetadataError as error:
+            raise unreadable(error, self._named(request)) from None
+
+    def _request(self, request: Request, found: Mapping[IdOrName, bytes]) -> Request:
+        """Read the entries of a request; the MIME types not before it is admitted.
+
+        Raises:
+            MetadataError: The authentication cannot be read.
+        """
+        place = request.place
         request.mime_type = found.get(MIME.MIME_TYPE)
         request.accept = found.get(MIME.ACCEPT_MIME_TYPES)
-        if MIME.TRACING_ZIPKIN in found and request.tracing is not None:
+        tracing = place.tracing
+        if MIME.TRACING_ZIPKIN in found and tracing is not None:
             trace = decode_trace(found[MIME.TRACING_ZIPKIN])
             if trace is not None:
-                request.steps += (request.tracing.around(trace),)
+                request.steps += (tracing.around(trace),)
         if not request.steps:
             handler = self.complete(request)
             if not handler.takes_call:
                 request.plain = handler
+        elif MIME.AUTHENTICATION in found and any(type(step) is Visit for step in request.steps):
+            request.auth = decode_authentication(found[MIME.AUTHENTICATION])
         return request
 
-    def _line_up(self, request: Request) -> bool:
-        """Find the guards and the middleware of a request; whether there is a guard."""
-        request.steps = self._guards.steps(
-            request.registered, request.interaction, request.route, request.routed
-        )
-        return any(type(step) is Visit for step in request.steps)
+    def _place(self, registered: Registered) -> Place:
+        place = self._places.get(id(registered))
+        if place is None:
+            steps = self._guards.steps(registered)
+            place = Place(registered, self._context_of(registered), steps)
+            self._places[id(registered)] = place
+        return place
+
+    def _fenced(self, place: Place, registered: Registered, name: str | None) -> Place:
+        """Return the place of a request whose route may lie within a fence of other handlers."""
+        steps = self._guards.steps_of_template(registered, name)
+        return Place(registered, place.context, steps) if steps else place
 
     def complete(self, request: Request) -> Handler:
         """Read the rest of the metadata, and find the handler of a request that is admitted.
@@ -164,28 +243,48 @@ class Finder:
             Invalid: There is no handler, or the metadata cannot be read, or there is no codec for
                 the answer.
         """
-        registered = request.registered
-        if registered is None:
+        place, named, accept = request.place, request.mime_type, request.accept
+        if place.registered is None:
             raise request.missing()
-        signature = registered.signature
+        if request.values:
+            self._check_sizes(request, place.registered)
+        if named is None and not accept:
+            if place.usual is None:
+                place.usual = self._made(request, place.registered)
+            request.handler = place.usual
+            return place.usual
+        key = (id(place), named, accept)
+        handler = self._typed.get(key)
+        if handler is None:
+            handler = self._made(request, place.registered)
+            if len(named or b"") + len(accept or b"") <= _KEPT_TYPES_SIZE:
+                if len(self._typed) == _KEPT:
+                    del self._typed[next(iter(self._typed))]
+                self._typed[key] = handler
+        request.handler = handler
+        return handler
+
+    def _check_sizes(self, request: Request, registered: Registered) -> None:
+        at_most = self._context.limits.max_route_variable_size
+        for name, value in zip(registered.signature.variables, request.values, strict=True):
+            if len(value.encode()) > at_most:
+                raise Invalid(
+                    f"the variable {name!r} of route {registered.route!a} has more than {at_most} "
+                    "bytes (max_route_variable_size)"
+                )
+
+    def _made(self, request: Request, registered: Registered) -> Handler:
+        """Return a new handler for requests with these MIME types."""
         mime_type = self._data_mime_type
         if request.mime_type is not None:
             try:
                 mime_type = mime_type_name(DataMimeType.decode(request.mime_type).mime_type)
             except MetadataError as error:
                 raise unreadable(error, self._named(request)) from None
-        context = self._context_of(registered)
+        context, signature = request.place.context, registered.signature
         answer_type, name = self._answer(context, signature, request.accept)
-        handlers = self._handlers.setdefault(request.interaction, {})
-        route = request.route
-        key = (request.routed, route, mime_type, answer_type, name)
-        handler = handlers.get(key)
-        if handler is None:
-            handler = Handler(context, signature, route, mime_type, answer_type, name)
-            if len(route.tags) < _CACHED_PARTS:
-                _remember(handlers, key, handler)
-        request.handler = handler
-        return handler
+        route = Route(registered.route or "")
+        return Handler(context, signature, route, mime_type, answer_type, name)
 
     def _context_of(self, registered: Registered) -> Context:
         """Return the context of a handler: most handlers share one."""
@@ -221,21 +320,23 @@ class Finder:
                     if same_mime_type(wanted, own):
                         return own, None
                     if context.codecs.can_encode(signature.result, wanted):
-                        return wanted, _named(wanted)
+                        return wanted, _metadata_of(wanted)
         except MetadataError:
             # They may be ignored, so damage is no reason to refuse a request.
             return own, None
-        return own, _named(own)
+        return own, _metadata_of(own)
 
 
-def _named(mime_type: str) -> bytes | None:
+def _first(metadata: bytes | None) -> bytes | None:
+    """Return the first entry of composite metadata, if it is a route; otherwise all of them."""
+    if metadata is None or len(metadata) < _HEAD_SIZE or metadata[0] != _ROUTING:
+        return metadata
+    end = _HEAD_SIZE + int.from_bytes(metadata[1:_HEAD_SIZE], "big")
+    return metadata[:end] if end < len(metadata) else metadata
+
+
+def _metadata_of(mime_type: str) -> bytes | None:
     try:
         return Metadata(data_mime_type=mime_type).encode()
     except MetadataError:
         return None  # the name in SETUP is too long to be written here
-
-
-def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
-    if len(cache) >= _CACHED:
-        cache.clear()
-    cache[key] = value

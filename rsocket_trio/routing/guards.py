@@ -11,6 +11,7 @@ and have no handler. So a stranger does not learn which routes exist.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -154,7 +155,12 @@ class Fence:
 
     def encloses(self, route: str | None) -> bool:
         """Whether a route could be one of these."""
-        return self.routeless if route is None else route.startswith(self.prefix)
+        if route is None:
+            return self.routeless
+        if "{" not in self.prefix:
+            return route.startswith(self.prefix)
+        literals = re.split(r"\{[^{}]*\}", self.prefix)
+        return bool(re.match("[^./]*".join(map(re.escape, literals)), route, re.DOTALL))
 
 
 class _Post:
@@ -180,25 +186,28 @@ class _Post:
 
 
 class Visit:
-    """A request at one of the guards that it has to pass.
+    """One of the guards that the requests to a handler have to pass.
 
     Attributes:
         before: The visit to the guard around this one, if there is one; it comes first.
     """
 
-    __slots__ = ("_facts", "_post", "before")
+    __slots__ = ("_post", "before")
 
-    def __init__(self, post: _Post, interaction: Kind, route: Route, before: Visit | None) -> None:
+    def __init__(self, post: _Post, before: Visit | None) -> None:
         self._post = post
-        self._facts = RequestFacts(interaction=interaction, route=route, setup=post.setup)
         self.before = before
 
-    async def admit(self, auth: Authentication | None, outer: Any) -> Any:
+    async def admit(
+        self, auth: Authentication | None, outer: Any, interaction: Kind, route: Route
+    ) -> Any:
         """Ask the guard, and return the principal of the request.
 
         Args:
             auth: The authentication of the request.
             outer: The principal that the guard around this one has returned.
+            interaction: The interaction of the request.
+            route: The route of the request.
 
         Raises:
             StreamError: It is refused.
@@ -212,9 +221,9 @@ class Visit:
         authenticate = post.guard.authenticate
         if authenticate is None:
             return outer
-        facts = self._facts
-        if outer is not None:
-            facts = attrs.evolve(facts, outer_principal=outer)
+        facts = RequestFacts(
+            interaction=interaction, route=route, setup=post.setup, outer_principal=outer
+        )
         try:
             return await ask("authenticate", authenticate, auth, facts)
         except Exception as error:  # the hook is the application's
@@ -223,7 +232,7 @@ class Visit:
             refusal = said(error, SetupError, RejectedResume)
             if refusal is not None:
                 raise Rejected(refusal) from error
-            request = f"{facts.interaction.value} {shown(facts.route.name)}"
+            request = f"{interaction.value} {shown(route.name)}"
             failed("authenticate", authenticate, f"{request} from {_peer_of(facts.setup)}")
             raise ApplicationError(_REQUEST_NOT_ADMITTED) from error
 
@@ -277,25 +286,47 @@ class Guards:
         guards.any = any(post.asks for post in guards._posts.values())
         return guards
 
-    def steps(
-        self, registered: Registered | None, interaction: Kind, route: Route, routed: bool
-    ) -> tuple[Step, ...]:
-        """Return the guards and the middleware of a request, from the outside to the inside.
+    def steps(self, registered: Registered) -> tuple[Step, ...]:
+        """Return what the requests to a handler have to pass, from the outside to the inside."""
+        return self._steps(((registered.layers, True),))
+
+    def steps_of_template(self, registered: Registered, route: str | None) -> tuple[Step, ...]:
+        """Return the steps of a request to a handler with variables, if others enclose its route.
+
+        A stranger must not learn which routes an included router has: so its guards are asked about
+        all other routes under its prefix, also if a template of another router matches them.
+
+        Returns:
+            The steps; none if no guard is asked but those of the handler.
+        """
+        lines = [fence.layers for fence in self._fences if fence.encloses(route)]
+        if all(line == registered.layers[: len(line)] for line in lines):
+            return ()
+        return self._steps((*((line, False) for line in lines), (registered.layers, True)))
+
+    def steps_of_unknown(self, route: str | None) -> tuple[Step, ...]:
+        """Return the steps of a request without a handler; ``None``: it names no route.
+
+        The middleware of a fence without a prefix has nothing to do with it.
+        """
+        enclosing = [fence for fence in self._fences if fence.encloses(route)]
+        return self._steps([(fence.layers, bool(fence.prefix)) for fence in enclosing])
+
+    def _steps(self, lines: Iterable[tuple[tuple[Layer, ...], bool]]) -> tuple[Step, ...]:
+        """Return the steps through the router that is served and through lines of layers in it.
 
         Args:
-            registered: Its handler, if there is one.
-            interaction: Its interaction.
-            route: Its route.
-            routed: Whether it names a route.
+            lines: The lines, that of the handler last; and whether their middleware is passed.
         """
         steps: list[Step] = [*self._outermost.middleware]
         first: Visit | None = None
         if self._served.authenticate is not None:
-            first = Visit(self._posts[self._served], interaction, route, None)
+            first = Visit(self._posts[self._served], None)
             steps.append(first)
+        before = last = first
         visits: dict[tuple[Visit | None, Guard], Visit] = {}
         passed: set[Layer] = set()
-        for line, is_near in self._lines(registered, route, routed):
+        for line, is_near in lines:
             before = first
             for layer in line:
                 if is_near and layer not in passed:
@@ -305,24 +336,12 @@ class Guards:
                 if post is not None and post.asks:
                     key = (before, layer.guard)
                     if key not in visits:
-                        visits[key] = Visit(post, interaction, route, before)
-                        steps.append(visits[key])
+                        last = visits[key] = Visit(post, before)
+                        steps.append(last)
                     before = visits[key]
+        if before is not None and before is not last:
+            steps.append(before)  # not asked again: but the principal is what it has said
         return tuple(steps)
-
-    def _lines(
-        self, registered: Registered | None, route: Route, routed: bool
-    ) -> Iterable[tuple[tuple[Layer, ...], bool]]:
-        """The layers inside of that of the router that is served: of the handler, or of the fences.
-
-        The middleware of a fence without a prefix has nothing to do with an unknown route.
-        """
-        if registered is not None:
-            return ((registered.layers, True),)
-        name = route.name if routed else None
-        return [
-            (fence.layers, bool(fence.prefix)) for fence in self._fences if fence.encloses(name)
-        ]
 
     def refusal_of(self, registered: Registered) -> bytes | None:
         """Return the text of the guard that has refused this connection to a handler, if any."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..codecs import DEFAULT_CODECS, CodecError
@@ -26,9 +27,10 @@ from .hooks import check_answer, failed
 from .owned_items import OwnedItems, PublishedItems, published
 from .parameters import EMPTY, FACTS, Parameter, Route, Source
 from .principal import check_known
-from .refusals import answer_refused, data_refused, named, noted, unreadable
+from .refusals import answer_refused, data_refused, named, noted, unreadable, variable_refused
 from .registered import Settings
 from .signature import Signature
+from .variables import variable_reader
 
 if TYPE_CHECKING:
     import trio
@@ -36,13 +38,14 @@ if TYPE_CHECKING:
     from ..requester import Requester
     from ..responder import Setup
     from .call import Call
+    from .request import Request
 
 __all__ = ["Context", "Handler", "decode_trace"]
 
 Arriving: TypeAlias = "trio.abc.ReceiveChannel[Payload] | PublishedItems | PayloadBody | None"
 """The part of a request that is still to come: the items of a channel, or the data."""
 
-Fill: TypeAlias = "Callable[[Payload, Arriving, Call | None], Any]"
+Fill: TypeAlias = "Callable[[Request, Payload, Arriving, Call | None], Any]"
 
 
 class Context:
@@ -112,7 +115,6 @@ class Handler:
         "_is_generator",
         "_published",
         "_raw",
-        "_route",
         "_signature",
         "encode",
         "name",
@@ -131,14 +133,13 @@ class Handler:
     ) -> None:
         self._context = context
         self._signature = signature
-        self._route = route
         self._function = signature.function
         self._is_generator = signature.is_generator
         self._raw = signature.result in (Payload, StreamedPayload)
         self._fill: list[Fill] = []
         self._fill_keywords: dict[str, Fill] = {}
         for parameter in signature.parameters:
-            fill = _filler(context, signature, parameter, route, mime_type)
+            fill = _filler(context, signature, parameter, mime_type)
             if parameter.by_keyword:
                 self._fill_keywords[parameter.name] = fill
             else:
@@ -150,20 +151,26 @@ class Handler:
         self._published = signature.takes_publisher
 
     def __call__(
-        self, payload: Payload, arriving: Arriving = None, call: Call | None = None
+        self,
+        request: Request,
+        payload: Payload,
+        arriving: Arriving = None,
+        call: Call | None = None,
     ) -> Any:
         """Call the function, and return its coroutine or async generator.
 
         Args:
+            request: What the router knows of the request.
             payload: The request; only its metadata, if the data are still arriving.
             arriving: The part that is still to come.
             call: The call, if the handler, a guard or a middleware looks at it.
         """
-        arguments = [fill(payload, arriving, call) for fill in self._fill]
+        arguments = [fill(request, payload, arriving, call) for fill in self._fill]
         if not self._fill_keywords:
             return self._function(*arguments)
         keywords = {
-            name: fill(payload, arriving, call) for name, fill in self._fill_keywords.items()
+            name: fill(request, payload, arriving, call)
+            for name, fill in self._fill_keywords.items()
         }
         return self._function(*arguments, **keywords)
 
@@ -174,22 +181,28 @@ class Handler:
         return Payload(self.encode(result), self.name)
 
     def stream(
-        self, payload: Payload, arriving: Arriving = None, call: Call | None = None
+        self,
+        request: Request,
+        payload: Payload,
+        arriving: Arriving = None,
+        call: Call | None = None,
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Call the function of a stream."""
         if self._published and not isinstance(arriving, PublishedItems):
             # A task feeds the publisher. It belongs to the iteration of the answer.
             channel = cast("trio.abc.ReceiveChannel[Payload]", arriving)
             block = published(channel)
-            return OwnedItems(block, lambda items: self.stream(payload, items, call))
-        result: Any = self(payload, arriving, call)
-        return self._encoded(result) if self._is_generator else self._later(result)
+            return OwnedItems(block, lambda items: self.stream(request, payload, items, call))
+        result: Any = self(request, payload, arriving, call)
+        if self._is_generator:
+            return self._encoded(request, result)
+        return self._later(request, result)
 
-    async def _later(self, result: Any) -> AsyncIterable[AnyPayload]:
+    async def _later(self, request: Request, result: Any) -> AsyncIterable[AnyPayload]:
         try:
-            return self._encoded(self._stream_of(await result))
+            return self._encoded(request, self._stream_of(await result))
         except Exception as error:  # to be raised again, with a note
-            self.note(error)
+            self._note(request, error)
             raise
 
     def _stream_of(self, result: Any) -> AsyncIterable[Any] | Publisher[Any]:
@@ -201,69 +214,93 @@ class Handler:
             "yields its items, or returns an async iterable or a publisher of them"
         )
 
-    def _encoded(self, items: AsyncIterable[Any] | Publisher[Any]) -> AsyncIterable[AnyPayload]:
+    def _encoded(
+        self, request: Request, items: AsyncIterable[Any] | Publisher[Any]
+    ) -> AsyncIterable[AnyPayload]:
         if self._raw:
             return items if isinstance(items, AsyncIterable) else iterate(items)
-        return EncodedItems(items, self.encode, self.name, self.note)
+        return EncodedItems(items, self.encode, self.name, partial(self._note, request))
 
-    def note(self, error: Exception) -> None:
+    def _note(self, request: Request, error: Exception) -> None:
         """Add a note with the request to an error of the function."""
         signature = self._signature
-        noted(error, self._context, signature.interaction, self._route, signature)
+        noted(error, self._context, signature.interaction, request.route, signature)
 
 
-def _filler(
-    context: Context, signature: Signature, parameter: Parameter, route: Route, mime_type: str
-) -> Fill:
+def _filler(context: Context, signature: Signature, parameter: Parameter, mime_type: str) -> Fill:
     """Return a function that fills a parameter from a request."""
     metadata_mime_type = context.setup.metadata_mime_type
     limits = context.limits
     match parameter.source:
         case Source.DATA:
-            decode = _decoder(context, signature, parameter, route, mime_type)
+            decode = _decoder(context, signature, parameter, mime_type)
             default = parameter.default
             if default is EMPTY:
-                return lambda payload, _, __: decode(payload.data)
-            return lambda payload, _, __: decode(payload.data) if payload.data else default
+                return lambda request, payload, _, __: decode(request, payload.data)
+            return lambda request, payload, _, __: (
+                decode(request, payload.data) if payload.data else default
+            )
+        case Source.VARIABLE:
+            return _variable(context, signature, parameter)
         case Source.CHANNEL:
             if parameter.annotation is Payload:
                 if parameter.published:
-                    return lambda _, arriving, __: cast(Any, arriving).publisher(None)
-                return lambda _, arriving, __: arriving
-            decode = _decoder(context, signature, parameter, route, mime_type)
+                    return lambda _, __, arriving, ___: cast(Any, arriving).publisher(None)
+                return lambda _, __, arriving, ___: arriving
+            decode = _decoder(context, signature, parameter, mime_type)
             make = _published if parameter.published else DecodedChannel
             may_be_empty = _reads_empty(context, parameter, mime_type)
-            return lambda payload, arriving, _: make(
-                cast(Any, arriving), decode, skips_first=not (payload.data or may_be_empty)
+            return lambda request, payload, arriving, _: make(
+                cast(Any, arriving),
+                partial(decode, request),
+                skips_first=not (payload.data or may_be_empty),
             )
         case Source.PAYLOAD:
-            return lambda payload, _, __: payload
+            return lambda _, payload, __, ___: payload
         case Source.BODY:
             return _body
         case Source.COMPOSITE:
-            return _reading(context, signature, route, _read_composite)
+            return _reading(context, signature, _read_composite)
         case Source.METADATA:
-            return _reading(context, signature, route, _read_metadata)
+            return _reading(context, signature, _read_metadata)
         case Source.TRACE:
             absent = None if allows_none(parameter.annotation) else ZipkinTrace()
-            return lambda payload, _, __: (
+            return lambda _, payload, __, ___: (
                 _read_trace(payload.metadata, metadata_mime_type, limits) or absent
             )
         case Source.CALL:
-            return lambda _payload, _arriving, call: call
+            return lambda _request, _payload, _arriving, call: call
         case Source.PRINCIPAL:
-            return _principal(context, parameter, route)
+            return _principal(context, signature, parameter)
         case Source.FACT:
-            return _fact(context, parameter, route)
+            return _fact(context, signature, parameter)
+        case Source.ROUTE:
+            return lambda request, _, __, ___: request.route
         case _:
             value = {
                 Source.REQUESTER: context.requester,
                 Source.SETUP: context.setup,
                 Source.TRANSPORT: context.setup.transport,
-                Source.ROUTE: route,
                 Source.STOPPING: context.setup.stopping,
             }[parameter.source]
-            return lambda _payload, _arriving, _call: value
+            return lambda _request, _payload, _arriving, _call: value
+
+
+def _variable(context: Context, signature: Signature, parameter: Parameter) -> Fill:
+    """Return a function that fills a parameter from a variable of the route."""
+    at = signature.variables.index(parameter.name)
+    if parameter.annotation is str:
+        return lambda request, _, __, ___: request.values[at]
+    read = variable_reader(parameter.annotation, context.codecs)
+
+    def read_or_refuse(request: Request, _: Payload, __: Arriving, ___: Any) -> Any:
+        try:
+            return read(request.values[at])
+        except CodecError:
+            pass
+        raise variable_refused(context, signature, parameter)
+
+    return read_or_refuse
 
 
 def _published(items: PublishedItems, decode: Callable[[bytes], Any], *, skips_first: bool) -> Any:
@@ -285,32 +322,34 @@ def _reads_empty(context: Context, parameter: Parameter, mime_type: str) -> bool
     return True
 
 
-def _body(payload: Payload, arriving: Arriving, _call: Call | None) -> PayloadBody:
+def _body(
+    _request: Request, payload: Payload, arriving: Arriving, _call: Call | None
+) -> PayloadBody:
     return arriving if isinstance(arriving, PayloadBody) else body_of(payload)
 
 
-def _fact(context: Context, parameter: Parameter, route: Route) -> Fill:
+def _fact(context: Context, signature: Signature, parameter: Parameter) -> Fill:
     annotation = parameter.annotation
     fact = context.setup.transport.extra.get(FACTS[annotation])
     if fact is None and not allows_none(annotation):
         raise TypeError(
-            f"the handler of route {route.name!r} takes a {annotation.__name__} as "
-            f"{parameter.name!r}, and {context.setup.transport.scheme}:// connections have none"
+            f"{signature.name} takes a {annotation.__name__} as {parameter.name!r}, and "
+            f" {context.setup.transport.scheme}:// connections have none"
         )
-    return lambda _payload, _arriving, _call: fact
+    return lambda _request, _payload, _arriving, _call: fact
 
 
-def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
+def _principal(context: Context, signature: Signature, parameter: Parameter) -> Fill:
     if not context.guarded:
         # Without an authenticator the handler must not answer.
         raise TypeError(
-            f"the handler of route {route.name!r} takes the principal as {parameter.name!r}, but "
-            "its Router has no authenticator: give it authenticate="
+            f"{signature.name} takes the principal as {parameter.name!r}, but its Router has no "
+            "authenticator: give it authenticate="
         )
     if allows_none(parameter.annotation):
-        return lambda _payload, _arriving, call: cast("Call", call).principal
+        return lambda _request, _payload, _arriving, call: cast("Call", call).principal
 
-    def known(_payload: Payload, _arriving: Arriving, call: Call | None) -> Any:
+    def known(_request: Request, _payload: Payload, _arriving: Arriving, call: Call | None) -> Any:
         principal = cast("Call", call).principal
         check_known(principal)
         return principal
@@ -319,13 +358,11 @@ def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
 
 
 def _decoder(
-    context: Context, signature: Signature, parameter: Parameter, route: Route, mime_type: str
-) -> Callable[[bytes], Any]:
+    context: Context, signature: Signature, parameter: Parameter, mime_type: str
+) -> Callable[[Request, bytes], Any]:
     decode = context.codecs.decoder(parameter.annotation, mime_type)
-    if decode is bytes:
-        return decode
 
-    def decode_or_refuse(data: bytes) -> Any:
+    def decode_or_refuse(request: Request, data: bytes) -> Any:
         try:
             return decode(data)
         except CodecError as error:
@@ -333,7 +370,7 @@ def _decoder(
         # Only now: a failure of `explain` would be logged with the one that is being handled, and
         # the texts of its causes may show values.
         try:
-            raise data_refused(context, signature, parameter, route, mime_type, failure)
+            raise data_refused(context, signature, parameter, request.route, mime_type, failure)
         finally:
             del failure  # its traceback keeps this frame, which would keep it and the data
 
@@ -375,18 +412,19 @@ def _encoder(
 def _reading(
     context: Context,
     signature: Signature,
-    route: Route,
     read: Callable[[bytes | None, str, Limits], Any],
 ) -> Fill:
     """Return a function that reads all metadata of a request."""
     mime_type, limits = context.setup.metadata_mime_type, context.limits
 
-    def read_or_refuse(payload: Payload, _arriving: Arriving, _call: Call | None) -> Any:
+    def read_or_refuse(
+        request: Request, payload: Payload, _arriving: Arriving, _call: Call | None
+    ) -> Any:
         try:
             return read(payload.metadata, mime_type, limits)
         except MetadataError as error:
-            request = named(context, signature.interaction, route, signature)
-            raise unreadable(error, request) from None
+            which = named(context, signature.interaction, request.route, signature)
+            raise unreadable(error, which) from None
 
     return read_or_refuse
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
-from types import GeneratorType
+from types import CoroutineType, GeneratorType
 from typing import Any, Final
 
 from ..codecs.mismatch import UNAWAITED, kind_of, unawaited
@@ -24,6 +24,8 @@ from .parameters import name_of
 __all__ = ["NOT_ADMITTED", "Refusal", "ask", "check_answer", "check_hook", "failed", "said"]
 
 Refusal = SetupError | StreamError | RejectedResume
+
+_NO_ANSWERS: Final = (Awaitable, GeneratorType)
 
 NOT_ADMITTED: Final = b"this connection was not admitted"
 """The text for the peer if a hook fails."""
@@ -66,7 +68,7 @@ async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: 
     If cancelled: as the hook does.
     """
     waiting: Any = function(*arguments)
-    if not isinstance(waiting, Awaitable):
+    if type(waiting) is not CoroutineType and not isinstance(waiting, Awaitable):
         raise TypeError(f"{name_of(function)} is not async: write `async def`, and no `yield`")
     result = await waiting
     check_answer(function, result)
@@ -87,15 +89,14 @@ def check_answer(function: object, answer: Any) -> None:
     Raises:
         TypeError: An ``await`` or a ``raise`` is missing; or the hook has a ``yield``.
     """
-    name = name_of(function)
     if isinstance(answer, UNAWAITED):
-        raise TypeError(f"{name} returned {unawaited(answer)}")
-    if isinstance(answer, Awaitable | GeneratorType) or answer is NotImplemented:
-        raise TypeError(f"{name} returned {kind_of(answer)}, which is no answer")
+        raise TypeError(f"{name_of(function)} returned {unawaited(answer)}")
+    if isinstance(answer, _NO_ANSWERS) or answer is NotImplemented:
+        raise TypeError(f"{name_of(function)} returned {kind_of(answer)}, which is no answer")
     if isinstance(answer, BaseException) or (
         isinstance(answer, type) and issubclass(answer, BaseException)
     ):
-        raise TypeError(f"{name} returned an error: to refuse, raise it")
+        raise TypeError(f"{name_of(function)} returned an error: to refuse, raise it")
 
 
 def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:

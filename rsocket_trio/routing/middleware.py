@@ -105,7 +105,11 @@ class Blocks(AbstractAsyncContextManager[Call]):
                 if isinstance(step, Visit):
                     if said is None:
                         said = {None: None}
-                    said[step] = await step.admit(self._request.auth, said[step.before])
+                    if step not in said:
+                        asked = self._request
+                        said[step] = await step.admit(
+                            asked.auth, said[step.before], asked.interaction, asked.route
+                        )
                     call.principal = said[step]
                     continue
                 manager: Any = step(call)

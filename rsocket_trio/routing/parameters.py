@@ -10,6 +10,7 @@ from collections.abc import (
     Collection,
     Hashable,
     Iterable,
+    Mapping,
     Sequence,
 )
 from enum import Enum
@@ -44,6 +45,7 @@ __all__ = [
     "Route",
     "Source",
     "name_of",
+    "of_variable",
     "read_parameter",
     "register_fact",
     "unpacked",
@@ -63,16 +65,22 @@ class Route:
     Attributes:
         name: The first routing tag, which chose the handler; empty for a request without one.
         tags: The other tags, in order.
+        template: The route as the handler is registered, such as ``"chat.{room}"``; ``None`` if
+            there is no handler. Count and log by it: a peer can send any number of names.
+        variables: The texts of the variables in it, as the peer sent them.
     """
 
     name: str = ""
     tags: tuple[str, ...] = ()
+    template: str | None = attrs.field(default=None, eq=False)
+    variables: Mapping[str, str] = attrs.field(factory=dict, eq=False)
 
 
 class Source(Enum):
     """Where the value of a parameter comes from."""
 
     DATA = "data"
+    VARIABLE = "variable"
     CHANNEL = "channel"
     PAYLOAD = "payload"
     BODY = "body"
@@ -174,6 +182,7 @@ def read_parameter(
     interaction: Kind,
     parameter: inspect.Parameter,
     hints: dict[str, Any],
+    variables: Collection[str] = (),
 ) -> Parameter:
     """Read one parameter of a handler.
 
@@ -182,6 +191,7 @@ def read_parameter(
         interaction: What it answers.
         parameter: The parameter.
         hints: The annotations of the handler, resolved.
+        variables: The names of the variables of its route.
 
     Raises:
         TypeError: A handler cannot have this parameter; the text says what to change.
@@ -241,7 +251,26 @@ def read_parameter(
         reason = f"there are no data for {name!r}: annotate it bytes or CompositeMetadata"
         raise wrong(function, interaction, reason)
     by_keyword = parameter.kind is parameter.KEYWORD_ONLY
-    return Parameter(name, source, annotation, parameter.default, by_keyword, published)
+    read = Parameter(name, source, annotation, parameter.default, by_keyword, published)
+    return of_variable(function, interaction, read) if name in variables else read
+
+
+def of_variable(function: object, interaction: Kind, parameter: Parameter) -> Parameter:
+    """Return a parameter that takes the variable of its name, which the route has.
+
+    Raises:
+        TypeError: It takes something else.
+    """
+    if parameter.source is Source.VARIABLE:
+        return parameter
+    if parameter.source is not Source.DATA:
+        raise wrong(
+            function,
+            interaction,
+            f"its parameter {parameter.name!r} receives the {parameter.source.value}, and the "
+            f"route has a variable {{{parameter.name}}}: give one of them another name",
+        )
+    return attrs.evolve(parameter, source=Source.VARIABLE)
 
 
 def _of_events(function: object, name: str, annotation: Any) -> tuple[Source, Any]:

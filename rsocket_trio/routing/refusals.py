@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from .parameters import Parameter, Route
     from .signature import Signature
 
-__all__ = ["answer_refused", "data_refused", "named", "noted", "shown", "unreadable", "why"]
+__all__ = [
+    "answer_refused",
+    "data_refused",
+    "named",
+    "noted",
+    "shown",
+    "unreadable",
+    "variable_refused",
+    "why",
+]
 
 _MAX_SHOWN: Final = 64
 """Characters of a text of the peer that we send back."""
@@ -67,6 +76,16 @@ def data_refused(
     if logger.enabled_for(logging.DEBUG):
         logger.debug("data refused: %s\n%s", request, Block(_places(error)))
     return Invalid(f"{text}: {reason}" if context.explains else text)
+
+
+def variable_refused(context: Context, signature: Signature, parameter: Parameter) -> Invalid:
+    """Log a variable of a route that cannot be converted, without its value; return the answer."""
+    template = "" if signature.template is None else signature.template.text
+    expected = annotation_name(parameter.annotation)
+    text = f"route {template!a} expects {expected} for its variable {parameter.name!r}"
+    transport = context.setup.transport
+    logger.info("request refused from %s: %s", transport.peer or transport.scheme, text)
+    return Invalid(text)
 
 
 def why(error: CodecError, root: str) -> str:

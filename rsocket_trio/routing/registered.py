@@ -63,6 +63,12 @@ class Registered:
     settings: Settings
     layers: tuple[Layer, ...] = ()
 
+    @property
+    def route(self) -> str | None:
+        """The route with its variables; ``None`` for requests without one."""
+        template = self.signature.template
+        return None if template is None else template.text
+
 
 Registrations: TypeAlias = dict[Kind, dict[str | None, Registered]]
-"""Handlers by interaction and route; ``None`` is for requests without a route."""
+"""Handlers by interaction and `Template.key`; ``None`` is for requests without a route."""

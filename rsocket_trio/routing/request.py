@@ -5,19 +5,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import Invalid
+from .parameters import Route
 from .refusals import shown
 
 if TYPE_CHECKING:
     from ..metadata.authentication import Authentication
     from ..tracing import Tracing
-    from .handler import Handler
+    from .handler import Context, Handler
     from .kinds import Kind
     from .middleware import Step
-    from .parameters import Route
     from .registered import Registered
     from .signature import Signature
 
-__all__ = ["Request"]
+__all__ = ["Place", "Request"]
+
+
+class Place:
+    """A registered handler on one connection; or the place of requests that have none.
+
+    Attributes:
+        registered: The registered handler, if there is one.
+        context: What it shares with other handlers on the connection.
+        steps: The guards and the middleware that its requests have to pass.
+        usual: The handler for requests that name no MIME types, once there was one.
+    """
+
+    __slots__ = ("context", "registered", "steps", "usual")
+
+    def __init__(
+        self, registered: Registered | None, context: Context, steps: tuple[Step, ...]
+    ) -> None:
+        self.registered = registered
+        self.context = context
+        self.steps = steps
+        self.usual: Handler | None = None
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """What makes the trace of a request current, if its router has tracing."""
+        return None if self.registered is None else self.registered.settings.tracing
 
 
 class Request:
@@ -25,9 +51,10 @@ class Request:
 
     Attributes:
         interaction: The interaction.
-        route: The route.
-        routed: The metadata name a route.
-        registered: The registered handler, if there is one.
+        place: Where it is handled.
+        name: The name of its route; ``None`` if it has none.
+        tags: The other routing tags.
+        values: The texts of the variables in the route of its handler, in order.
         mime_type: The entry with the MIME type of the data, not read yet.
         accept: The entry with the MIME types that the requester accepts, not read yet.
         handler: The handler on this connection, once the request is admitted.
@@ -37,41 +64,66 @@ class Request:
     """
 
     __slots__ = (
+        "_route",
         "accept",
         "auth",
         "handler",
         "interaction",
         "mime_type",
+        "name",
+        "place",
         "plain",
-        "registered",
-        "route",
-        "routed",
         "steps",
+        "tags",
+        "values",
     )
 
-    def __init__(self, interaction: Kind, route: Route) -> None:
+    def __init__(
+        self,
+        interaction: Kind,
+        place: Place,
+        name: str | None,
+        tags: tuple[str, ...] = (),
+        values: tuple[str, ...] = (),
+    ) -> None:
         self.interaction = interaction
-        self.route = route
-        self.routed = False
-        self.registered: Registered | None = None
+        self.place = place
+        self.name = name
+        self.tags = tags
+        self.values = values
+        self._route: Route | None = None
         self.mime_type: bytes | None = None
         self.accept: bytes | None = None
         self.handler: Handler | None = None
         self.auth: Authentication | None = None
-        self.steps: tuple[Step, ...] = ()
+        self.steps = place.steps
         self.plain: Handler | None = None
+
+    @property
+    def is_common(self) -> bool:
+        """Whether all requests with its route may share this object: it says no more than that."""
+        return self.place.registered is not None and not self.tags and not self.values
+
+    @property
+    def route(self) -> Route:
+        """The route, made when it is first asked for."""
+        if self._route is None:
+            signature = self.signature
+            if signature is None or signature.template is None:
+                self._route = Route(self.name or "", self.tags)
+            else:
+                variables = dict(zip(signature.variables, self.values, strict=True))
+                template = signature.template.text
+                self._route = Route(self.name or "", self.tags, template, variables)
+        return self._route
 
     @property
     def signature(self) -> Signature | None:
         """The signature of the handler, if there is one."""
-        return None if self.registered is None else self.registered.signature
-
-    @property
-    def tracing(self) -> Tracing | None:
-        """What makes the trace of the request current, if its router has tracing."""
-        return None if self.registered is None else self.registered.settings.tracing
+        registered = self.place.registered
+        return None if registered is None else registered.signature
 
     def missing(self) -> Invalid:
         """Return the answer to a request without a handler."""
-        where = f"route {shown(self.route.name)}" if self.routed else "requests without a route"
+        where = "requests without a route" if self.name is None else f"route {shown(self.name)}"
         return Invalid(f"no {self.interaction.value} handler for {where}")

@@ -24,8 +24,9 @@ from .kinds import Delivery, Kind
 from .layers import Layer
 from .middleware import Middleware, check_middleware
 from .registered import Registered, Settings
-from .signature import read_signature
+from .signature import check_taken, read_signature
 from .table import Table
+from .templates import Template, check_prefix
 
 if TYPE_CHECKING:
     from ..requester import Requester
@@ -57,8 +58,12 @@ class Router(Responder):
     route they register the handler of requests that have no routing metadata. A route without a
     handler is answered with INVALID.
 
-    Parameters are filled by annotation. `Payload`, `Metadata`, `CompositeMetadata`, `Requester`,
-    `Setup`, `TransportInfo`, `Route`, `Stopping` and ``ZipkinTrace | None`` receive these objects.
+    A route may have variables, such as ``"chat.{room}"`` or ``"files.{path...}"``: the parameters
+    of these names receive them, converted. See "Routes" in the how-to on handlers.
+
+    Other parameters are filled by annotation. `Payload`, `Metadata`, `CompositeMetadata`,
+    `Requester`, `Setup`, `TransportInfo`, `Route`, `Stopping` and ``ZipkinTrace | None`` receive
+    these objects.
     ``Annotated[User, Principal]`` receives the principal. `ReceiveChannel[T]`, `AsyncIterable[T]`
     or ``Publisher[T]`` (`rsocket_trio.reactive_streams`) receives the items that the requester of
     a channel sends, the first included. At most one other parameter receives the data, converted
@@ -107,6 +112,12 @@ class Router(Responder):
         errors: For classes of exceptions, the `StreamError` that the requester gets, or a function
             that makes it from the exception. It is asked inside of ``middleware``; the map of the
             nearest router counts, and in it the nearest base class.
+        prefix: Put before the routes of all handlers of this router. Its variables are taken by
+            the handlers with a parameter of that name: ``Router(prefix="chat.{room}.")``.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The prefix cannot begin a route.
     """
 
     # `accept` returns a responder of its own for each connection. So the names of the interactions
@@ -123,6 +134,7 @@ class Router(Responder):
         explain: bool | Callable[[Setup], bool] | None = None,
         middleware: Iterable[Middleware] = (),
         errors: ErrorMap | None = None,
+        prefix: str = "",
     ) -> None:
         check_hook("authenticate", authenticate)
         check_hook("on_setup", on_setup)
@@ -136,7 +148,8 @@ class Router(Responder):
         if errors is not None:
             blocks += (translating(errors),)
         layer = Layer(Guard(authenticate, on_setup, on_resume), blocks)
-        self._table = Table(Settings(codecs, explain, tracing), layer)
+        _check_prefix(prefix)
+        self._table = Table(Settings(codecs, explain, tracing), layer, prefix)
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
         """See `Responder.accept`. Calls ``authenticate``, then ``on_setup``.
@@ -180,7 +193,7 @@ class Router(Responder):
 
         Raises:
             TypeError: The function cannot be such a handler.
-            ValueError: There is one for that route already, or the route is too long.
+            ValueError: There is one for such requests already; or it cannot be a route.
         """
         return self._register(Interaction.REQUEST_RESPONSE, route, middleware, thread)
 
@@ -200,7 +213,7 @@ class Router(Responder):
 
         Raises:
             TypeError: The function cannot be such a handler.
-            ValueError: There is one for that route already, or the route is too long.
+            ValueError: There is one for such requests already; or it cannot be a route.
         """
         return self._register(Interaction.FIRE_AND_FORGET, route, middleware, thread)
 
@@ -219,7 +232,7 @@ class Router(Responder):
 
         Raises:
             TypeError: The function cannot be such a handler.
-            ValueError: There is one for that route already, or the route is too long.
+            ValueError: There is one for such requests already; or it cannot be a route.
         """
         return self._register(Interaction.REQUEST_STREAM, route, middleware)
 
@@ -234,7 +247,7 @@ class Router(Responder):
 
         Raises:
             TypeError: The function cannot be such a handler.
-            ValueError: There is one for that route already, or the route is too long.
+            ValueError: There is one for such requests already; or it cannot be a route.
         """
         return self._register(Interaction.REQUEST_CHANNEL, route, middleware)
 
@@ -318,22 +331,23 @@ class Router(Responder):
 
         Args:
             other: The other router; it stays as it is.
-            prefix: Put before its routes. Handlers without a route stay without.
+            prefix: Put before its routes. Handlers without a route stay without. It may have
+                variables, which handlers take that have a parameter of that name.
             middleware: Put around the middleware and the guard of the other router.
 
         Raises:
-            TypeError: It is no router; or its class has an ``accept`` or ``accept_resume`` of its
+            TypeError: It is no router; or a parameter has the name of a variable of the prefix and
+                cannot take it; or its class has an ``accept`` or ``accept_resume`` of its
                 own, which would not be called; or the codecs of this router do not convert what a
                 handler takes or returns, and the other router has no codecs of its own.
-            ValueError: There is a handler for one of the routes already; or a route gets too
-                long; or a router would include itself, or another one twice with one prefix; or
-                more than 64 routers would include each other in a row. In all these cases nothing
-                is included.
+            ValueError: There is a handler for the requests of one of the routes already; or the
+                prefix cannot begin a route; or a route gets too long; or a router would include
+                itself, or another one twice with one prefix; or more than 64 routers would include
+                each other in a row. In all these cases nothing is included.
         """
         if not isinstance(other, Router):
             raise TypeError(f"include takes a Router, not {type(other).__name__}")
-        if not isinstance(prefix, str):
-            raise TypeError(f"a prefix is a str, not {type(prefix).__name__}")
+        _check_prefix(prefix)
         check_own_accept(other, ("accept", "accept_resume"))
         layer = Layer(middleware=check_middleware(middleware))
         self._table.include(other._table, prefix, layer)
@@ -343,9 +357,9 @@ class Router(Responder):
         """The handlers, by interaction and in the order of registration."""
         return tuple(
             [
-                RegisteredRoute(interaction, route, registered.signature.name)
+                RegisteredRoute(interaction, registered.route, registered.signature.name)
                 for interaction, routes in self._table.handlers.items()
-                for route, registered in routes.items()
+                for registered in routes.values()
             ]
         )
 
@@ -373,19 +387,26 @@ class Router(Responder):
                 f"('route'), not {route!r}"
             )
         table = self._table
-        table.check_free(interaction, route)
+        template = None if route is None else Template.parse(table.prefix + route)
+        key = None if template is None else template.key
+        table.check_free(interaction, key)
         layer = Layer(middleware=check_middleware(middleware))
 
         def register(function: F) -> F:
-            signature = read_signature(function, interaction, thread)
-            table.add(
-                interaction,
-                route,
-                Registered(signature, table.settings, (layer,) * layer.is_needed),
-            )
+            signature = read_signature(function, interaction, thread, template)
+            if route is not None:
+                check_taken(signature, Template.parse(route).names if "{" in route else ())
+            layers = (layer,) * layer.is_needed
+            table.add(interaction, key, Registered(signature, table.settings, layers))
             return function
 
         return register
+
+
+def _check_prefix(prefix: object) -> None:
+    if not isinstance(prefix, str):
+        raise TypeError(f"a prefix is a str, not {type(prefix).__name__}")
+    check_prefix(prefix)
 
 
 _HOOKS: Final = {"accept": "on_setup", "accept_resume": "on_resume"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Collection
 from functools import partial, wraps
 from typing import Any, Final, Union
 
@@ -23,10 +23,21 @@ from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from .converted_streams import READY
 from .kinds import Delivery, Kind
-from .parameters import INJECTED, Parameter, Source, name_of, read_parameter, unpacked, wrong
+from .parameters import (
+    INJECTED,
+    Parameter,
+    Source,
+    name_of,
+    of_variable,
+    read_parameter,
+    unpacked,
+    wrong,
+)
 from .principal import plain
+from .templates import Template
+from .variables import check_variable
 
-__all__ = ["Signature", "check_conversions", "check_unheard", "read_signature"]
+__all__ = ["Signature", "check_conversions", "check_taken", "check_unheard", "read_signature"]
 
 _UNHEARD: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH, Delivery.EVENTS)
 """The results of these are not sent."""
@@ -42,6 +53,7 @@ class Signature:
         parameters: Its parameters, in order.
         result: The annotation of its result; of an item, for streams.
         is_generator: It is an async generator function.
+        template: The route that it is registered for; ``None``: requests have none.
     """
 
     function: Callable[..., Any]
@@ -49,6 +61,28 @@ class Signature:
     parameters: tuple[Parameter, ...]
     result: Any
     is_generator: bool
+    template: Template | None = None
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables of its route, in order."""
+        return () if self.template is None else self.template.names
+
+    def at(self, template: Template) -> Signature:
+        """Return this handler for another route, whose prefix may have variables of its own.
+
+        Raises:
+            TypeError: A parameter has the name of a variable, and cannot take it.
+        """
+        if not template.names:
+            return attrs.evolve(self, template=template)
+        parameters = [
+            of_variable(self.function, self.interaction, each)
+            if each.name in template.names
+            else each
+            for each in self.parameters
+        ]
+        return attrs.evolve(self, parameters=tuple(parameters), template=template)
 
     @property
     def takes_body(self) -> bool:
@@ -93,7 +127,10 @@ class Signature:
 
 
 def read_signature(
-    function: Callable[..., Any], interaction: Kind, thread: bool | trio.CapacityLimiter = False
+    function: Callable[..., Any],
+    interaction: Kind,
+    thread: bool | trio.CapacityLimiter = False,
+    template: Template | None = None,
 ) -> Signature:
     """Read what a handler takes and returns.
 
@@ -101,6 +138,7 @@ def read_signature(
         function: The handler.
         interaction: What it answers.
         thread: It is not async, and runs in a worker thread.
+        template: The route that it is registered for.
 
     Raises:
         TypeError: It cannot be a handler of that interaction; the text says what to change.
@@ -108,9 +146,10 @@ def read_signature(
     inner, bound = unpacked(function)
     _check_kind(inner, interaction, thread)
     hints = _hints(inner)
+    variables = () if template is None else template.names
     parameters = tuple(
         [
-            read_parameter(function, interaction, parameter, hints)
+            read_parameter(function, interaction, parameter, hints, variables)
             for parameter in _parameters(function, interaction)
             if parameter.name not in bound
         ]
@@ -121,7 +160,12 @@ def read_signature(
             raise wrong(
                 function,
                 interaction,
-                f"it may have one {source.value} parameter, but it has {' and '.join(names)}",
+                f"it may have one {source.value} parameter, but it has {' and '.join(names)}"
+                + (
+                    ": a variable of the route stands in it in braces, also in Router(prefix=)"
+                    if source is Source.DATA
+                    else ""
+                ),
             )
     names = [p.name for p in parameters if p.source in (Source.DATA, Source.PAYLOAD)]
     if names and any(parameter.source is Source.BODY for parameter in parameters):
@@ -147,6 +191,7 @@ def read_signature(
         parameters=parameters,
         result=_result(function, interaction, hints),
         is_generator=inspect.isasyncgenfunction(inner),
+        template=template,
     )
 
 
@@ -243,6 +288,19 @@ def _result(function: object, interaction: Kind, hints: dict[str, Any]) -> Any:
     return next(iter(typing.get_args(annotation)), Any)
 
 
+def check_taken(signature: Signature, names: Collection[str]) -> None:
+    """Refuse a handler that does not take the variables of its route.
+
+    Raises:
+        TypeError: No parameter has the name of one.
+    """
+    taken = {each.name for each in signature.parameters if each.source is Source.VARIABLE}
+    for name in names:
+        if name not in taken:
+            reason = f"no parameter takes the variable {{{name}}} of its route: add `{name}: str`"
+            raise wrong(signature.function, signature.interaction, f"{reason} (or int, UUID, ...)")
+
+
 def check_unheard(signature: Signature | None, result: object) -> None:
     """Refuse a coroutine in place of a result: it would not run, and nothing would say so.
 
@@ -262,6 +320,15 @@ def check_conversions(signature: Signature, codecs: Codecs) -> None:
     function, interaction = signature.function, signature.interaction
     for parameter in signature.parameters:
         annotation = parameter.annotation
+        if parameter.source is Source.VARIABLE:
+            try:
+                check_variable(annotation, codecs)
+            except TypeError as error:
+                reason = f"its parameter {parameter.name!r} cannot take a variable of the route"
+                raise wrong(
+                    function, interaction, _explained(reason, parameter.name, error)
+                ) from error
+            continue
         events = parameter.source is Source.EVENTS
         converted = events or parameter.source in (Source.DATA, Source.CHANNEL)
         if not converted or annotation is Payload:

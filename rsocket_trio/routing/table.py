@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..codecs import DEFAULT_CODECS
-from ..errors import MetadataError
-from ..metadata.routing import encode_route
 from ..protocol.interaction import Interaction
 from .guards import Fence
 from .kinds import Delivery, Kind
 from .layers import Layer
 from .registered import Registered, Registrations, Settings
 from .signature import check_conversions
+from .templates import Routes, Template
 
 if TYPE_CHECKING:
     from ..tracing import Tracing
@@ -39,14 +38,16 @@ class Table:
         handlers: All handlers, those of the included tables too.
         settings: The settings of the router for its handlers.
         layer: What the router puts around its handlers.
+        prefix: What the routes of the router itself begin with; it is in them already.
     """
 
-    def __init__(self, settings: Settings, layer: Layer) -> None:
+    def __init__(self, settings: Settings, layer: Layer, prefix: str) -> None:
         self.handlers: Registrations = {kind: {} for kind in (*Interaction, *Delivery)}
         self.settings = settings
         self.layer = layer
+        self.prefix = prefix
         self.included: list[tuple[Table, str, Layer]] = []
-        self._snapshot: Registrations | None = None
+        self._snapshot: dict[Kind, Routes] | None = None
         # Weak: an acceptor may make a router for each connection, and include a common one.
         self.included_in: WeakKeyDictionary[Table, dict[str, Layer]] = WeakKeyDictionary()
 
@@ -96,10 +97,10 @@ class Table:
         self.included.append((other, prefix, layer))
         other.included_in.setdefault(self, {})[prefix] = layer
 
-    def snapshot(self) -> Registrations:
-        """Return the handlers of now. Connections share them, so they must not be changed."""
+    def snapshot(self) -> dict[Kind, Routes]:
+        """Return the handlers of now. Connections share them."""
         if self._snapshot is None:
-            self._snapshot = {i: dict(routes) for i, routes in self.handlers.items()}
+            self._snapshot = {i: Routes(routes.items()) for i, routes in self.handlers.items()}
         return self._snapshot
 
     def put(self, interaction: Kind, route: str | None, registered: Registered) -> None:
@@ -125,17 +126,24 @@ class Table:
         """Return the route and the handler for a table that includes this one.
 
         Raises:
-            TypeError: The codecs of that table do not convert what the handler takes or returns.
+            TypeError: The codecs of that table do not convert what the handler takes or returns;
+                or a variable of the prefix has the name of a parameter that cannot take it.
+            ValueError: The prefix and the route are no route.
         """
+        signature = registered.signature
+        if prefix and signature.template is not None:
+            template = Template.parse(prefix + signature.template.text)
+            signature = signature.at(template)
+            route = template.key
         part = Registered(
-            registered.signature,
+            signature,
             registered.settings.within(outer.settings),
             self.layers(layer) + registered.layers,
         )
         # An acceptor may include a large router for each connection, so this must cost little.
-        if part.settings.codecs is not registered.settings.codecs:
+        if part.settings.codecs is not registered.settings.codecs or "{" in prefix:
             _check(part)
-        return route if route is None else prefix + route, part
+        return route, part
 
     def layers(self, around: Layer) -> tuple[Layer, ...]:
         """Return the layer of an inclusion and that of the router, as far as there is anything."""
@@ -155,7 +163,7 @@ class Table:
         for other, prefix, around in self.included:
             layers = other.layers(around)
             for fence in other.fences():
-                yield fence.within(prefix, layers)
+                yield fence.within(prefix + other.prefix, layers)
             if layers:
                 routeless = any(
                     None in routes
@@ -163,7 +171,7 @@ class Table:
                     # These have no routes at all.
                     if interaction not in (Interaction.METADATA_PUSH, Delivery.EVENTS)
                 )
-                yield Fence(prefix, layers, routeless)
+                yield Fence(prefix + other.prefix, layers, routeless)
 
     def tracings(self) -> Iterator[Tracing]:
         """Yield the `Tracing` objects of this table and of the included tables."""
@@ -173,18 +181,14 @@ class Table:
             yield from other.tracings()
 
     def check_free(self, interaction: Kind, route: str | None) -> None:
-        """Refuse a route that has a handler already, or that is too long.
+        """Refuse a route that has a handler already.
 
         Raises:
             ValueError: The route is refused.
         """
         taken = self.handlers[interaction].get(route)
         if taken is not None:
-            raise _taken(interaction, route, taken)
-        try:
-            encode_route(route or "")
-        except MetadataError as error:
-            raise ValueError(str(error)) from None
+            raise _taken(interaction, taken)
 
 
 def _inner(table: Table) -> set[Table]:
@@ -212,7 +216,7 @@ def _add(added: list[_Added]) -> None:
         table.check_free(interaction, route)
         twin = seen.setdefault((table, interaction, route), registered)
         if twin is not registered:
-            raise _taken(interaction, route, twin)
+            raise _taken(interaction, twin)
     for table, interaction, route, registered in added:
         table.put(interaction, route, registered)
 
@@ -223,11 +227,12 @@ def _check(registered: Registered) -> None:
     check_conversions(registered.signature, DEFAULT_CODECS if codecs is None else codecs)
 
 
-def _taken(interaction: Kind, route: str | None, by: Registered) -> ValueError:
+def _taken(interaction: Kind, by: Registered) -> ValueError:
     if interaction is Delivery.EVENTS:
         return ValueError(
             f"there is an events handler already, {by.signature.name}: events come without a "
             "route, so there can be one; serve another Router for them at another address"
         )
-    which = "requests without a route have" if route is None else f"route {route!r} has"
+    template = by.signature.template
+    which = "requests without a route have" if template is None else f"route {template.text!r} has"
     return ValueError(f"{which} a {interaction.value} handler already: {by.signature.name}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from ..errors import ConnectFailed, Invalid, addressed
+from ..errors import ConnectFailed, Invalid, MetadataError, addressed
 from ..metadata.builder import Metadata
 from ..metadata.mime_types import MIME
 from ..payload import Payload
@@ -113,7 +113,10 @@ class _Routes:
                 return None
             interaction = known[0]
             signature = responder.signature_of(interaction, route)
-        metadata = Metadata(route=route, data_mime_type=MIME.JSON if pairs else None).encode()
+        try:
+            metadata = Metadata(route=route, data_mime_type=MIME.JSON if pairs else None).encode()
+        except MetadataError:  # longer than a route may be, so that nobody can have it
+            return None
         payload = Payload(arguments(pairs, signature), metadata)
         hint = missing(route, pairs, signature)
         if interaction is Interaction.REQUEST_RESPONSE:

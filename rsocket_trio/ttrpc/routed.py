@@ -133,7 +133,10 @@ class _Routes:
                 served = self._serve(*key, interaction)
             except MetadataError:  # longer than a route may be, so that nobody can have it
                 return None
-            if isinstance(self._responder, BoundRouter):  # it has a limited number of routes
+            # Routes without variables are limited in number.
+            if isinstance(self._responder, BoundRouter) and (
+                f"{service}/{method}" in self._responder.routes()
+            ):
                 self._known[key] = served
         return served
 

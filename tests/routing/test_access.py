@@ -220,14 +220,6 @@ async def test_a_metadata_push_is_authenticated(bind):
         await bound.metadata_push(b"\xd0")
 
 
-async def test_credentials_are_not_cached(bind):
-    """The cache of a connection's requests contains no credentials."""
-    bound = await bind(make_router(Door()))
-    payload = Payload(b"", Metadata(route="me", auth=ADA.auth).encode())
-    assert (await bound.request_response(payload)).data == b"ada"
-    assert bound._finder._requests[Interaction.REQUEST_RESPONSE] == {}
-
-
 async def test_a_connection_of_authentication_metadata(bind):
     """If all metadata are authentication, they are read as credentials."""
     router = Router(authenticate=Door())

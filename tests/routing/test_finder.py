@@ -1,5 +1,8 @@
 """From the metadata of a request to its handler."""
 
+import gc
+from types import CellType, FunctionType, MethodType
+
 import pytest
 
 from rsocket_trio.errors import Invalid
@@ -133,9 +136,32 @@ async def test_metadata_that_are_not_needed_are_not_checked(bind):
     assert await bound.request_response(Payload(b"", metadata)) == Payload(b"1")
 
 
-async def test_the_cache_of_requests_is_bounded(bind):
-    """Many or long metadata do not fill the memory, and each request is answered."""
-    router = Router()
+def parts_of(bound):
+    """Count the objects of this package, and the bytes, that a bound router refers to."""
+    seen, waiting, count = set(), [bound], 0
+    while waiting:
+        found = waiting.pop()
+        ours = type(found).__module__.startswith("rsocket_trio.")
+        if id(found) in seen or not (
+            ours or isinstance(found, dict | list | tuple | bytes | CellType | MethodType)
+        ):
+            if isinstance(found, FunctionType):
+                waiting.extend(found.__closure__ or ())
+            continue
+        seen.add(id(found))
+        count += 1
+        waiting.extend(gc.get_referents(found))
+    return count
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+async def test_what_a_peer_can_fill_is_bounded(bind, guarded):
+    """Metadata that differ leave nothing behind: the memory depends on the handlers alone."""
+
+    async def admit(auth, facts):
+        return "somebody"
+
+    router = Router(authenticate=admit if guarded else None)
 
     @router.request_response()
     async def tags(route: Route, metadata: CompositeMetadata) -> int:
@@ -149,13 +175,26 @@ async def test_the_cache_of_requests_is_bounded(bind):
         return Payload(b"", MetadataEntry(MIME.ROUTING, encode_route("known", *tags)).encode())
 
     bound = await bind(router)
-    for i in range(1000):
-        more = [MetadataEntry("x", b"%d" % i)]
-        assert await bound.request_response(request(more=more)) == Payload(b"1")
+    by_name = bytes((len(MIME.ROUTING) - 1,)) + MIME.ROUTING.encode()
+
+    async def ask_all(i):
+        junk = MetadataEntry("x", b"%d" % i)
+        assert await bound.request_response(request(more=[junk])) == Payload(b"1")
         assert await bound.request_response(tagged(f"{i}")) == Payload(b'"%d"' % i)
-    long = request(more=[MetadataEntry("x", bytes(1000))])
-    assert await bound.request_response(long) == Payload(b"1")
-    assert await bound.request_response(tagged("7", "x" * 200)) == Payload(b'"7"')
-    remembered = [metadata for calls in bound._finder._requests.values() for metadata in calls]
-    assert 0 < len(remembered) <= 64
-    assert max(map(len, remembered)) <= 128
+        behind = request(b"", "known", more=[junk])
+        with pytest.raises(IndexError):  # of the handler: there are no tags
+            await bound.request_response(behind)
+        with pytest.raises(IndexError):
+            await bound.request_response(Payload(b"", junk.encode() + behind.metadata))
+        with pytest.raises(IndexError):
+            named = by_name.swapcase() if i % 2 else by_name
+            await bound.request_response(Payload(b"", named + behind.metadata[1:]))
+        with pytest.raises(Invalid):
+            await bound.request_response(request(b"", f"unknown{i}"))
+
+    for i in range(2):
+        await ask_all(i)
+    before = parts_of(bound)
+    for i in range(2, 200):
+        await ask_all(i)
+    assert parts_of(bound) == before

@@ -14,7 +14,6 @@ from rsocket_trio import (
     Router,
     Setup,
 )
-from rsocket_trio.routing import Interaction
 from rsocket_trio.testing.in_memory import connected_pair
 from tests.routing.guarded import ADA, ask, keeper, make, public, setup_of
 
@@ -207,6 +206,6 @@ async def test_routers_without_a_guard_make_no_checks(bind):
         bound = await bind(router)
         payload = Payload(b"", Metadata(route="open").encode())
         assert (await bound.request_response(payload)).data == b"public"
-        request = bound._finder._requests[Interaction.REQUEST_RESPONSE][payload.metadata]
+        request = bound._find_response(payload.metadata)
         assert request.plain is request.handler
         assert request.steps == ()

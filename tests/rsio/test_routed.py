@@ -61,6 +61,11 @@ def router() -> Router:
     async def ints(count: int) -> Publisher[bytes]:
         return rsio.fixed_size(words(count), 8)
 
+    @app.request_stream("room.{room}")
+    async def in_room(room: int, every: float = 0.5) -> AsyncIterator[float]:
+        yield room
+        yield every
+
     @app.request_stream("fails")
     async def fails() -> AsyncIterator[bytes]:
         yield b"first"
@@ -73,6 +78,8 @@ def router() -> Router:
     ("name", "answer"),
     [
         ("ticks?every=0.1", [b"0.1", b"0.2"]),
+        ("room.7?every=0.1", [b"7", b"0.1"]),
+        ("room.7", [b"7", b"0.5"]),
         ("request?every=0.5&count=9", [b'{"every":0.5,"count":9,"name":""}']),
         ("request?every=2&name=12", [b'{"every":2.0,"count":3,"name":"12"}']),
         ("text?name=5", [b'"5"']),

@@ -373,3 +373,18 @@ async def test_one_router_over_two_wires(tmp_path):
             assert await client.unary(ECHO, b"x") == b"x"
         await first.aclose()
         await second.aclose()
+
+
+async def test_methods_by_variables():
+    """A template answers all methods of a service, and a name is no route if it is too long."""
+    router = Router()
+
+    @router.request_response(ROUTE + "{method}")
+    async def any_method(method: str, data: bytes) -> bytes:
+        return method.encode() + data
+
+    async with client_of(router) as client:
+        for name in ("Echo", "Other", "Echo"):
+            assert await client.unary(Method.raw(SERVICE, name), b"!") == name.encode() + b"!"
+        with pytest.raises(ttrpc.CallError):
+            await client.unary(Method.raw(SERVICE, "x" * 300), b"")

@@ -1,0 +1,107 @@
+"""The cost of finding a handler: processor time of a small request, over memory.
+
+``python -m benchmarks.routes`` prints microseconds of both ends for a request: with 10 and 1000
+routes, and 1, 65 and 10 000 different ids in a template. For two versions, run it by turns with
+``PYTHONPATH`` of each, and compare the medians: single runs differ by some percent.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from rsocket_trio import BearerAuthentication, Metadata, Payload, RequestFacts, Router
+from rsocket_trio.metadata import MIME, MetadataEntry
+from rsocket_trio.testing.in_memory import connected_pair
+
+_CALLERS: Final = 32
+_REQUESTS: Final = 6400
+_ROUNDS: Final = 3
+
+
+async def _admit(_auth: object, facts: object) -> str:
+    return str(facts.principal) if isinstance(facts, RequestFacts) else "somebody"
+
+
+def _router(number: int, *, guarded: bool = False, variables: bool = False) -> Router:
+    router = Router(authenticate=_admit if guarded else None)
+
+    async def echo(data: bytes) -> bytes:
+        return data
+
+    async def at(room: str, data: bytes) -> bytes:
+        return data
+
+    for k in range(number):
+        if variables:
+            router.request_response(f"service{k // 20}.room{k}.{{room}}")(at)
+        else:
+            router.request_response(f"service{k // 20}.room{k}")(echo)
+    return router
+
+
+def _asked(number: int, **more: BearerAuthentication) -> list[bytes | None]:
+    return [Metadata(route=f"service{k // 20}.room{k}", **more).encode() for k in range(number)]
+
+
+def _ids(number: int) -> list[bytes | None]:
+    return [Metadata(route=f"service0.room1.{k}").encode() for k in range(number)]
+
+
+def _cases() -> dict[str, tuple[Router, Sequence[bytes | None]]]:
+    token = BearerAuthentication("t" * 20)
+    one = _asked(1)[0] or b""
+    entry = MetadataEntry("message/x.example.deadline.v0", bytes(4)).encode()[:-4]
+    return {
+        "10 of 10 routes": (_router(10), _asked(10)),
+        "1 of 1000 routes": (_router(1000), _asked(1)),
+        "65 of 1000 routes": (_router(1000), _asked(65)),
+        "1000 of 1000 routes": (_router(1000), _asked(1000)),
+        "1 id, 10 templates": (_router(10, variables=True), _ids(1)),
+        "1 id, 1000 templates": (_router(1000, variables=True), _ids(1)),
+        "65 ids, 1000 templates": (_router(1000, variables=True), _ids(65)),
+        "10000 ids, 1000 templates": (_router(1000, variables=True), _ids(10_000)),
+        "an entry that differs": (
+            _router(1),
+            [one + entry + bytes((0, 0, 0, k)) for k in range(256)],
+        ),
+        "authenticator": (_router(1, guarded=True), _asked(1)),
+        "authenticator and token": (_router(1, guarded=True), _asked(1, auth=token)),
+    }
+
+
+async def _cost(router: Router, metadata: Sequence[bytes | None], requests: int) -> float:
+    """Return microseconds of processor time for a request."""
+    async with connected_pair(router, data_mime_type=MIME.OCTET_STREAM) as requester:
+        payloads = [Payload(bytes(16), each) for each in metadata]
+
+        async def call(first: int, number: int) -> None:
+            for i in range(first, first + number):
+                await requester.request_response(payloads[i % len(payloads)])
+
+        async def run(number: int) -> float:
+            began = time.process_time()
+            async with trio.open_nursery() as nursery:
+                for caller in range(_CALLERS):
+                    share = number // _CALLERS
+                    nursery.start_soon(call, caller * share, share)
+            return (time.process_time() - began) / number * 1e6
+
+        await run(requests)
+        gc.collect()
+        return await run(requests)
+
+
+def main(requests: int = _REQUESTS) -> None:
+    """Print the cost of each case, the least of some rounds."""
+    for name, (router, metadata) in _cases().items():
+        least = min(trio.run(_cost, router, metadata, requests) for _ in range(_ROUNDS))
+        print(f"{name:26} {least:6.2f} us")
+
+
+if __name__ == "__main__":
+    main()
