@@ -129,7 +129,7 @@ class JsonWriter(EventWriter):
     The other arguments are those of `EventWriter`.
     """
 
-    MESSAGE: Final = "message"
+    MESSAGE = "message"
     """The field for a line that is no JSON object."""
 
     @staticmethod
@@ -168,13 +168,13 @@ class JsonWriter(EventWriter):
         ]
 
 
-class JsonPairWriter(PairWriter):
+class JsonPairWriter(JsonWriter, PairWriter):
     """Makes events of version 1 of lines that are JSON objects. Values that are no text are JSON.
 
     The arguments are those of `JsonWriter`.
     """
 
-    MESSAGE: Final = "line"
+    MESSAGE = "line"
     """See `JsonWriter.MESSAGE`."""
 
     @staticmethod
@@ -182,18 +182,6 @@ class JsonPairWriter(PairWriter):
         """See `JsonWriter.own_names`."""
         own = {"file", "file_id", "flags", "host", "offset", "@metadata", "@version"}
         return frozenset({*own, ASIDE, *fields})
-
-    def __init__(
-        self,
-        path: str,
-        file_id: str,
-        *,
-        fields: Mapping[str, str],
-        key: str | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(path, file_id, fields=fields, **options)
-        self._fields: Final = _Fields(self, key, self.own_names(fields), self.MESSAGE)
 
     def write(self, entries: list[Entry]) -> list[bytes]:
         """See `PairWriter.write`."""
