@@ -21,7 +21,7 @@ from ..metadata.mime_types import (
 )
 from ..metadata.routing import decode_route
 from ..protocol.interaction import Interaction
-from .guards import Guards, Visit
+from .guards import Guards
 from .handler import Context, Handler, decode_trace
 from .kinds import Kind
 from .parameters import Route
@@ -47,6 +47,7 @@ _READ: Final = (
 """A router finds something only in entries of these types."""
 _HEAD_SIZE: Final = 4
 """The bytes before the content of an entry whose type is a number."""
+_MAX_TAG_SIZE: Final = 255
 _ROUTING: Final = WELL_KNOWN_BIT | WellKnownMimeType.RSOCKET_ROUTING.id
 
 
@@ -103,7 +104,7 @@ class Finder:
             return None
         place = self._place(registered)
         request = Request(Interaction.METADATA_PUSH, place, None)
-        if any(type(step) is Visit for step in place.steps):
+        if place.is_guarded:
             try:
                 auth = self._entries(metadata).get(MIME.AUTHENTICATION)
                 request.auth = None if auth is None else decode_authentication(auth)
@@ -194,10 +195,7 @@ class Finder:
             self._wanted.find(metadata, at_most, found, at)
             if len(found) == 1:
                 return request  # there is nothing that a router reads
-            again = Request(
-                request.interaction, request.place, request.name, request.tags, request.values
-            )
-            return self._request(again, found)
+            return self._request(request.again(), found)
         except MetadataError as error:
             raise unreadable(error, self._named(request)) from None
 
@@ -219,7 +217,7 @@ class Finder:
             handler = self.complete(request)
             if not handler.takes_call:
                 request.plain = handler
-        elif MIME.AUTHENTICATION in found and any(type(step) is Visit for step in request.steps):
+        elif place.is_guarded and MIME.AUTHENTICATION in found:
             request.auth = decode_authentication(found[MIME.AUTHENTICATION])
         return request
 
@@ -266,6 +264,8 @@ class Finder:
 
     def _check_sizes(self, request: Request, registered: Registered) -> None:
         at_most = self._context.limits.max_route_variable_size
+        if at_most >= _MAX_TAG_SIZE:
+            return
         for name, value in zip(registered.signature.variables, request.values, strict=True):
             if len(value.encode()) > at_most:
                 raise Invalid(

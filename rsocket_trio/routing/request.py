@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import Invalid
+from .guards import Visit
 from .parameters import Route
 from .refusals import shown
 
@@ -27,10 +28,11 @@ class Place:
         registered: The registered handler, if there is one.
         context: What it shares with other handlers on the connection.
         steps: The guards and the middleware that its requests have to pass.
+        is_guarded: There is a guard among the steps.
         usual: The handler for requests that name no MIME types, once there was one.
     """
 
-    __slots__ = ("context", "registered", "steps", "usual")
+    __slots__ = ("context", "is_guarded", "registered", "steps", "usual")
 
     def __init__(
         self, registered: Registered | None, context: Context, steps: tuple[Step, ...]
@@ -38,6 +40,7 @@ class Place:
         self.registered = registered
         self.context = context
         self.steps = steps
+        self.is_guarded = any(isinstance(step, Visit) for step in steps)
         self.usual: Handler | None = None
 
     @property
@@ -98,6 +101,13 @@ class Request:
         self.auth: Authentication | None = None
         self.steps = place.steps
         self.plain: Handler | None = None
+
+    def again(self) -> Request:
+        """Return another request for the same route, whose metadata have more entries."""
+        request = Request(self.interaction, self.place, self.name, self.tags, self.values)
+        if self.place.is_guarded:
+            request._route = self.route  # guards look at it
+        return request
 
     @property
     def is_common(self) -> bool:
