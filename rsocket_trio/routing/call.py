@@ -33,7 +33,7 @@ class Outcome(StrEnum):
     """The handler has returned, or its stream has come to its end."""
 
     FAILED = "failed"
-    """It was refused, or the handler or middleware raised an error: `Call.error`."""
+    """It was refused, or the handler or middleware raised an error, which `Call.error` is."""
 
     CANCELLED = "cancelled"
     """The requester has cancelled, or its connection has ended, or a deadline has passed."""
