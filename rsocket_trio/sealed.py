@@ -2,7 +2,8 @@
 
 Only this package makes their objects, so the constructor is not part of the interface. Calling the
 class is a `TypeError` that says where to get an object. Deriving from one is a `TypeError` too:
-no code would make objects of the derived class.
+no code would make objects of the derived class. A class of this package may derive from one: it
+says where its own objects come from.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class Sealed(ABCMeta):
         """Make a class.
 
         Raises:
-            TypeError: It derives from a sealed class.
+            TypeError: It derives from a sealed class, and does not say where its objects come from.
         """
         for base in bases:
-            if isinstance(base, Sealed):
+            if isinstance(base, Sealed) and not given:
                 given = base._given  # noqa: SLF001 - an attribute of this metaclass
                 raise TypeError(f"{base.__name__} cannot be subclassed: {given}")
         cls = super().__new__(mcs, name, bases, namespace)

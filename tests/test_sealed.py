@@ -20,6 +20,7 @@ SEALED = [
 def test_sealed_classes():
     """All classes that hold an internal object."""
     assert {cls.__name__ for cls in SEALED} == {
+        "Call",
         "ConnectionLeases",
         "ItemStream",
         "MemoryTransport",

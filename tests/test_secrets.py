@@ -39,9 +39,12 @@ from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.reactive_streams import collect
 from rsocket_trio.reactivesocket import frames as old_frames
 from rsocket_trio.routing.parameters import Route
+from rsocket_trio.sealed import make
 from rsocket_trio.ttrpc import OutgoingCall
 from rsocket_trio.ttrpc.metadata import as_metadata
-from rsocket_trio.ttrpc.server.call import Call
+from rsocket_trio.ttrpc.server.bound import ServedMethod
+from rsocket_trio.ttrpc.server.call import Call, Peer
+from rsocket_trio.ttrpc.server.service import BoundMethod
 from rsocket_trio.uri import Uri, parse_uri, shown
 from rsocket_trio.wires import wire_of
 from tests.programs import ROOT
@@ -92,7 +95,7 @@ OBJECTS = [
     Subscription(parse_uri("ws://h:1/"), "events", auth=BearerAuthentication(SECRET)),
     Grant(BearerAuthentication(SECRET), Role),
     parse_subscription(f"rsio://h:1/ticks?token={SECRET}"),
-    Call(method=METHOD, metadata=HEADERS, transport=INFO, attributes={"who": SECRET}),
+    make(Call, ServedMethod.of(BoundMethod(METHOD, print, True, "")), Peer(INFO, None), HEADERS),
     OutgoingCall(METHOD, HEADERS),
     ttrpc.wire.messages.Request("a.B", "C", b"", 0, HEADERS),
     frames.SetupFrame(1, 0, 1, 1, metadata=BYTES, data=BYTES, resume_token=BYTES),

@@ -250,7 +250,8 @@ class BoundRouter(Responder):
 
     def _around(self, request: Request, arrived: Payload | PayloadBody) -> Blocks:
         """Return the guards and the middleware of a request."""
-        return Blocks(new_call(request, self._context, arrived.metadata), request)
+        call = new_call(request, self._context, arrived.metadata)
+        return Blocks(call, request.steps, request.auth)
 
     def _handler(self, request: Request) -> Handler:
         """Return the handler of a request that has passed the guards."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .parameters import Route
     from .request import Request
 
-__all__ = ["Call", "Outcome", "new_call"]
+__all__ = ["Call", "Outcome", "RouterCall", "new_call"]
 
 
 class Outcome(StrEnum):
@@ -39,14 +40,15 @@ class Outcome(StrEnum):
     """The requester has cancelled, or its connection has ended, or a deadline has passed."""
 
 
-class Call(metaclass=Sealed, given="middleware and handlers get one"):
-    """One handled request, of any interaction, from its first fragment to its end.
+class Call(metaclass=Sealed, given="middleware and handlers are given one"):
+    """One handled request, of any interaction and any wire, from its first fragment to its end.
 
     A parameter of a handler with this annotation receives it, and each middleware does.
 
     Attributes:
         principal: What the last authenticator has returned; before it is asked, what it (or the
-            one of the router that is served) returned for the connection; or ``None``.
+            one of the router that is served) returned for the connection; or ``None``. A wire
+            without authenticators leaves it to middleware.
         outcome: How the part inside of a middleware has ended: set before the middleware goes on
             behind its ``yield``. ``None`` before that.
         error: The error of that part; ``None`` if it has completed. A `trio.Cancelled` knows the
@@ -54,61 +56,58 @@ class Call(metaclass=Sealed, given="middleware and handlers get one"):
         items: The number of items that the handler of a stream or channel has given.
     """
 
-    __slots__ = (
-        "_attributes",
-        "_context",
-        "_metadata",
-        "_request",
-        "error",
-        "items",
-        "outcome",
-        "principal",
-    )
+    __slots__ = ("_attributes", "error", "items", "outcome", "principal")
 
-    def __init__(self, request: Request, context: Context, metadata: bytes | None) -> None:
-        self._request = request
-        self._context = context
-        self._metadata = metadata
+    def __init__(self, principal: Any) -> None:
         self._attributes: dict[str, Any] | None = None
-        self.principal: Any = context.setup.principal
+        self.principal = principal
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
         self.items = 0
 
-    def __repr__(self) -> str:
-        return f"<Call of {named(self._context, self.interaction, self.route)}>"
-
     @property
+    @abstractmethod
     def interaction(self) -> Interaction | Delivery:
         """The interaction; ``Delivery.EVENTS`` for a batch of events."""
-        return self._request.interaction
 
     @property
+    @abstractmethod
     def route(self) -> Route:
         """The route as the requester wrote it; its name may be one without a handler."""
-        return self._request.route
 
     @property
+    @abstractmethod
     def handler(self) -> str | None:
         """The handler's name with its module; ``None`` if there is no handler for the route."""
-        signature = self._request.signature
-        return None if signature is None else signature.name
 
     @property
+    @abstractmethod
     def metadata(self) -> Metadata:
         """The metadata of the request.
 
         Raises:
             Invalid: They cannot be read.
         """
-        setup = self._context.setup
-        try:
-            return Metadata.decode(
-                self._metadata, setup.metadata_mime_type, limits=self._context.limits
-            )
-        except MetadataError as error:
-            request = named(self._context, self.interaction, self.route, self._request.signature)
-            raise unreadable(error, request) from None
+
+    @property
+    @abstractmethod
+    def setup(self) -> Setup:
+        """The SETUP of the connection; of other protocols, one that says the same."""
+
+    @property
+    @abstractmethod
+    def requester(self) -> Requester:
+        """Sends requests to the peer; each raises `ConnectionClosed` if it takes none."""
+
+    @property
+    def transport(self) -> TransportInfo:
+        """Facts about the connection."""
+        return self.setup.transport
+
+    @property
+    def stopping(self) -> Stopping:
+        """Tells that the connection is going to end, e.g. because the server stops."""
+        return self.setup.stopping
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -125,26 +124,59 @@ class Call(metaclass=Sealed, given="middleware and handlers get one"):
         """
         return trio.current_effective_deadline()
 
+
+class RouterCall(Call, given="middleware and handlers are given one"):
+    """A request that a `Router` handles."""
+
+    __slots__ = ("_context", "_metadata", "_request")
+
+    def __init__(self, request: Request, context: Context, metadata: bytes | None) -> None:
+        super().__init__(context.setup.principal)
+        self._request = request
+        self._context = context
+        self._metadata = metadata
+
+    def __repr__(self) -> str:
+        return f"<Call of {named(self._context, self.interaction, self.route)}>"
+
+    @property
+    def interaction(self) -> Interaction | Delivery:
+        """See `Call`."""
+        return self._request.interaction
+
+    @property
+    def route(self) -> Route:
+        """See `Call`."""
+        return self._request.route
+
+    @property
+    def handler(self) -> str | None:
+        """See `Call`."""
+        signature = self._request.signature
+        return None if signature is None else signature.name
+
+    @property
+    def metadata(self) -> Metadata:
+        """See `Call`."""
+        setup = self._context.setup
+        try:
+            return Metadata.decode(
+                self._metadata, setup.metadata_mime_type, limits=self._context.limits
+            )
+        except MetadataError as error:
+            request = named(self._context, self.interaction, self.route, self._request.signature)
+            raise unreadable(error, request) from None
+
     @property
     def setup(self) -> Setup:
-        """The SETUP of the connection."""
+        """See `Call`."""
         return self._context.setup
 
     @property
-    def transport(self) -> TransportInfo:
-        """Facts about the connection."""
-        return self._context.setup.transport
-
-    @property
     def requester(self) -> Requester:
-        """Sends requests to the peer."""
+        """See `Call`."""
         return self._context.requester
 
-    @property
-    def stopping(self) -> Stopping:
-        """Tells that the connection is going to end, e.g. because the server stops."""
-        return self._context.setup.stopping
 
-
-new_call: Final = maker(Call)
-"""Makes a call; each request that passes middleware or guards has one."""
+new_call: Final = maker(RouterCall)
+"""Makes the call of a router; each request that passes middleware or guards has one."""

@@ -132,7 +132,8 @@ class BoundEvents:
 
         Entering raises a `StreamError` if the batch is refused.
         """
-        return Blocks(new_call(self._request, self._context, None), self._request)
+        call = new_call(self._request, self._context, None)
+        return Blocks(call, self._request.steps, self._request.auth)
 
     def check(self, call: Call) -> None:
         """Refuse a batch without the principal that the handler takes.

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import AsyncGeneratorType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar
 
 import trio
 
@@ -26,11 +26,16 @@ from .guards import Visit
 from .parameters import name_of
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..metadata.authentication import Authentication
 
-__all__ = ["Blocks", "Middleware", "Step", "check_middleware"]
+__all__ = ["Around", "Blocks", "Middleware", "Step", "check_middleware"]
 
-Middleware: TypeAlias = Callable[[Call], AsyncIterator[None] | AbstractAsyncContextManager[None]]
+C = TypeVar("C", bound=Call)
+
+Around: TypeAlias = Callable[[C], AsyncIterator[None] | AbstractAsyncContextManager[None]]
+"""Middleware of one wire, which may look at what only the calls of that wire have."""
+
+Middleware: TypeAlias = Around[Call]
 """An async generator function that yields once, or a function that returns a context manager."""
 
 Step: TypeAlias = Visit | Middleware
@@ -41,7 +46,7 @@ _ENDED: Final = object()
 _UNANSWERED: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH)
 
 
-def check_middleware(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
+def check_middleware(middleware: Iterable[Around[C]]) -> tuple[Around[C], ...]:
     """Return middleware that can be run.
 
     Raises:
@@ -82,33 +87,36 @@ class Blocks(AbstractAsyncContextManager[Call]):
 
     Args:
         call: The call.
-        request: Has the guards and the middleware.
+        steps: The middleware and the guards, the outermost first.
+        auth: The authentication of the request, for the guards.
     """
 
-    __slots__ = ("_call", "_entered", "_request")
+    __slots__ = ("_auth", "_call", "_entered", "_steps")
 
-    def __init__(self, call: Call, request: Request) -> None:
+    def __init__(
+        self, call: Call, steps: Iterable[Step], auth: Authentication | None = None
+    ) -> None:
         self._call = call
-        self._request = request
+        self._steps = steps
+        self._auth = auth
         self._entered: list[tuple[Middleware, Any]] = []
 
     @property
     def has_blocks(self) -> bool:
         """Whether there is middleware among the steps, and not only guards."""
-        return any(not isinstance(step, Visit) for step in self._request.steps)
+        return any(not isinstance(step, Visit) for step in self._steps)
 
     async def __aenter__(self) -> Call:
         call, entered = self._call, self._entered
         said: dict[Visit | None, Any] | None = None
         try:
-            for step in self._request.steps:
+            for step in self._steps:
                 if isinstance(step, Visit):
                     if said is None:
                         said = {None: None}
                     if step not in said:
-                        asked = self._request
                         said[step] = await step.admit(
-                            asked.auth, said[step.before], asked.interaction, asked.route
+                            self._auth, said[step.before], call.interaction, call.route
                         )
                     call.principal = said[step]
                     continue
@@ -188,7 +196,7 @@ class Blocks(AbstractAsyncContextManager[Call]):
 
     def _instead(self, *, complete: bool, middleware: Middleware) -> Canceled | None:
         """Return the error of a call whose error a middleware has absorbed."""
-        if complete or self._request.interaction in _UNANSWERED:
+        if complete or self._call.interaction in _UNANSWERED:
             return None
         logger.warning(
             "the middleware %s absorbed an error, or its deadline has passed: %r ends as canceled",

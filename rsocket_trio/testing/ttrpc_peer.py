@@ -122,7 +122,7 @@ async def _echo(request: EchoPayload, call: Call) -> EchoPayload:
         left = call.deadline - trio.current_time()
         msg = "nodl" if left == inf else f"dl={int(left * 1000)}"
     elif msg == "md":
-        msg = _as_go_prints(call.metadata)
+        msg = _as_go_prints(call.pairs)
     elif msg == "sleep":
         await trio.sleep(_SLEEP)
     elif msg == "err":

@@ -62,8 +62,7 @@ from .inbox import MessageStream, ReplyStream
 from .metadata import Metadata, MetadataLike
 from .methods import Method, MethodKind
 from .mux import PLUGIN_SERVICE, RUNTIME_SERVICE, MultiplexedStream, Trunk, multiplexed
-from .server.call import Call
-from .server.interceptors import ServerInterceptor
+from .server.call import Call, Middleware
 from .server.server import Served, TtrpcServer, TtrpcStatistics, serve, serve_stream
 from .server.service import Service, ServiceBase
 from .wire.envelopes import AnyMessage, Status
@@ -98,6 +97,7 @@ __all__ = [
     "MetadataLike",
     "Method",
     "MethodKind",
+    "Middleware",
     "MultiplexedStream",
     "NotFound",
     "OpenSocket",
@@ -109,7 +109,6 @@ __all__ = [
     "ReplyStream",
     "ResourceExhausted",
     "Served",
-    "ServerInterceptor",
     "Service",
     "ServiceBase",
     "Status",

@@ -7,10 +7,30 @@ metadata of responses.
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-__all__ = ["Metadata", "MetadataLike", "as_metadata", "values_of"]
+from ..metadata import builder
+from ..metadata.authentication import (
+    Authentication,
+    BearerAuthentication,
+    SimpleAuthentication,
+)
+from .errors import Unauthenticated
+
+__all__ = [
+    "METADATA_TYPE",
+    "Metadata",
+    "MetadataLike",
+    "as_metadata",
+    "entries_of",
+    "values_of",
+]
+
+METADATA_TYPE: Final = "message/x.ttrpc.metadata.v0"
+"""The MIME type of the entry with the metadata of a call: a JSON array of pairs of text."""
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 """Metadata as they are sent and received."""
@@ -58,3 +78,37 @@ def _kinds(pair: object) -> str:
 def values_of(metadata: Metadata, key: str) -> list[str]:
     """Return the values of a key, in order; upper and lower case make a difference."""
     return [value for name, value in metadata if name == key]
+
+
+def entries_of(route: str, pairs: Metadata) -> builder.Metadata:
+    """Return metadata of RSocket that say the same as the pairs of a call.
+
+    Raises:
+        MetadataError: The route is too long.
+        Unauthenticated: The authentication in the pairs cannot be read.
+    """
+    if not pairs:
+        return builder.Metadata(route=route)
+    extra = [(METADATA_TYPE, json.dumps(pairs).encode())]
+    return builder.Metadata(route=route, auth=_authentication(pairs), extra=extra)
+
+
+def _authentication(pairs: Metadata) -> Authentication | None:
+    """Return the authentication in the metadata of a call.
+
+    Raises:
+        Unauthenticated: It cannot be read.
+    """
+    value = next((each for key, each in pairs if key.lower() == "authorization"), None)
+    if value is None:
+        return None
+    scheme, _, rest = value.partition(" ")
+    if scheme.lower() == "bearer":
+        return BearerAuthentication(rest.strip())
+    if scheme.lower() == "basic":
+        try:
+            user, _, password = b64decode(rest, validate=True).decode().partition(":")
+        except ValueError:
+            raise Unauthenticated("the basic authorization cannot be read") from None
+        return SimpleAuthentication(user, password)
+    raise Unauthenticated("the authorization must be Bearer or Basic")

@@ -12,26 +12,18 @@ Another `Responder` works too; then the flags of a request say which handler is 
 
 from __future__ import annotations
 
-import json
-from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
-from math import inf
 from typing import Any, Final
 
 import trio
 
 from ..errors import MetadataError
 from ..interactions.sending import AnyItems
-from ..metadata.authentication import (
-    Authentication,
-    BearerAuthentication,
-    SimpleAuthentication,
-)
 from ..metadata.builder import Metadata
-from ..metadata.mime_types import MIME, WellKnownMimeType, check_mime_type
+from ..metadata.mime_types import WellKnownMimeType, check_mime_type
 from ..payload import Payload
 from ..protocol.interaction import Interaction
-from ..responder import Responder, Setup, accept_with
+from ..responder import Responder, accept_with
 from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
 from ..routing.mute import mute_requester
@@ -39,17 +31,13 @@ from ..sockets.byte_stream import TransportInfo
 from ..stopping import Stopping
 from ..streamed import AnyPayload, StreamedPayload
 from .codec import BYTES
-from .errors import Unauthenticated
 from .inbox import MessageStream
 from .methods import Method, MethodKind
 from .server.bound import Methods, ServedMethod
-from .server.call import Call
+from .server.call import Call, setup_of
 from .wire.frames import REMOTE_CLOSED, REMOTE_OPEN
 
-__all__ = ["METADATA_TYPE", "accept_router"]
-
-METADATA_TYPE: Final = "message/x.ttrpc.metadata.v0"
-"""The MIME type of the entry with the metadata of a call: a JSON array of pairs of text."""
+__all__ = ["accept_router"]
 
 _KINDS: Final = {
     Interaction.REQUEST_RESPONSE: MethodKind.UNARY,
@@ -84,14 +72,7 @@ def accept_router(
     mime_type = check_mime_type(mime_type, "data_mime_type")
 
     async def accept(info: TransportInfo) -> Methods | None:
-        setup = Setup(
-            data_mime_type=mime_type,
-            metadata_mime_type=str(MIME.COMPOSITE_METADATA),
-            keepalive_interval=inf,
-            max_lifetime=inf,
-            transport=info,
-            stopping=stopping,
-        )
+        setup = setup_of(info, stopping, mime_type)
 
         async def ask() -> Methods:
             return _Routes(await accept_with(responder, setup, mute_requester(info)))
@@ -160,13 +141,7 @@ class _Routes:
         responder = self._responder
 
         def payload(data: bytes, call: Call) -> Payload:
-            if not call.metadata:
-                return Payload(data, plain)
-            pairs = json.dumps(call.metadata).encode()
-            metadata = Metadata(
-                route=route, auth=_authentication(call), extra=[(METADATA_TYPE, pairs)]
-            )
-            return Payload(data, metadata.encode())
+            return Payload(data, call.metadata.encode() if call.pairs else plain)
 
         async def reply(data: bytes, call: Call) -> AnyPayload | None:
             answer = await responder.request_response(payload(data, call))
@@ -193,12 +168,8 @@ class _Routes:
             Interaction.REQUEST_CHANNEL: channel,
         }[interaction]
         return ServedMethod(
-            path=method.path,
-            kind=kind,
-            is_unary=kind is MethodKind.UNARY,
-            sends_stream=kind.sends_stream,
-            receives_stream=kind.receives_stream,
             method=method,
+            interaction=interaction,
             start=start,
             wants_call=True,
             decode=BYTES.decode,
@@ -212,27 +183,6 @@ def _data_of(answer: AnyPayload | None) -> bytes:
     if isinstance(answer, StreamedPayload):
         raise TypeError("an item of a stream over ttrpc cannot be a StreamedPayload")
     return bytes(answer.data)
-
-
-def _authentication(call: Call) -> Authentication | None:
-    """Return the authentication in the metadata of a call.
-
-    Raises:
-        Unauthenticated: It cannot be read.
-    """
-    value = next((each for key, each in call.metadata if key.lower() == "authorization"), None)
-    if value is None:
-        return None
-    scheme, _, rest = value.partition(" ")
-    if scheme.lower() == "bearer":
-        return BearerAuthentication(rest.strip())
-    if scheme.lower() == "basic":
-        try:
-            user, _, password = b64decode(rest, validate=True).decode().partition(":")
-        except ValueError:
-            raise Unauthenticated("the basic authorization cannot be read") from None
-        return SimpleAuthentication(user, password)
-    raise Unauthenticated("the authorization must be Bearer or Basic")
 
 
 class _Payloads(trio.abc.ReceiveChannel[Payload]):

@@ -28,7 +28,7 @@ from rsocket_trio import (
 )
 from rsocket_trio.metadata import BearerAuthentication, SimpleAuthentication
 from rsocket_trio.ttrpc import Method, MethodKind, StatusCode
-from rsocket_trio.ttrpc.routed import METADATA_TYPE
+from rsocket_trio.ttrpc.metadata import METADATA_TYPE
 from tests.ttrpc.scenes import (
     CHAT,
     COUNT,

@@ -5,8 +5,7 @@ The modules, in reading order:
 - ``service``: a `Service` is a set of methods with their handlers
 - ``signature``: the kind of a method and its messages, from the annotations of a handler
 - ``call``: the facts about a call that a handler may ask for
-- ``interceptors``: code around every handler
-- ``bound``: a method with all that a connection needs to run its handler
+- ``bound``: a method with all that a connection needs to run its handler, middleware around it
 - ``incoming``: from a frame to its call; accepts or refuses calls
 - ``first_steps``: runs the handlers of unary calls where their requests are dispatched
 - ``calls``: a call, from its request to its last frame

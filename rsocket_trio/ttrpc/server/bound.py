@@ -2,78 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import attrs
-
+from ...interactions.isolation import outcome_of
+from ...protocol.interaction import Interaction
+from ...routing import call as routing
+from ...routing.middleware import Blocks
+from ...routing.owned_items import OwnedItems
+from ...routing.parameters import Route
+from ..codec import BYTES
+from ..errors import Internal, Unimplemented
 from ..methods import Method, MethodKind
-from .interceptors import ServerInterceptor, around_reply, around_stream
+from ..wire.frames import REMOTE_CLOSED, REMOTE_OPEN
 from .service import BoundMethod, Handler, Service
 
-__all__ = ["Methods", "ServedMethod", "ServiceMethods"]
+if TYPE_CHECKING:
+    from .call import Middleware
+
+__all__ = ["Methods", "ServedMethod", "ServiceMethods", "no_method", "unreadable"]
+
+_LONGEST_NAME: Final = 256
+"""Characters of a name of the peer that are kept and sent back."""
+
+_INTERACTIONS: Final = {
+    MethodKind.UNARY: Interaction.REQUEST_RESPONSE,
+    MethodKind.SERVER_STREAM: Interaction.REQUEST_STREAM,
+    MethodKind.CLIENT_STREAM: Interaction.REQUEST_CHANNEL,
+    MethodKind.BIDI_STREAM: Interaction.REQUEST_CHANNEL,
+}
 
 
-@attrs.frozen(eq=False)
 class ServedMethod:
     """A method on a connection.
 
     Attributes:
+        method: The method as handlers and middleware see it.
         path: ``/package.Service/Method``, for the log.
         kind: How many messages each side sends.
         is_unary: Whether each side sends one.
         sends_stream: Whether the client sends any number.
         receives_stream: Whether the server sends any number.
-        method: The method as handlers and interceptors see it.
+        interaction: What RSocket calls it.
+        route: Its route, for middleware.
+        handler: The name of its handler; ``None`` if there is none.
         start: Calls the handler with the request and the `Call`.
-        wants_call: Whether it looks at the `Call`.
+        wants_call: Whether somebody looks at the `Call`.
         decode: Reads a request.
         encode: Makes the bytes of an answer.
     """
 
-    path: str
-    kind: MethodKind
-    is_unary: bool
-    sends_stream: bool
-    receives_stream: bool
-    method: Method[Any, Any]
-    start: Handler
-    wants_call: bool
-    decode: Callable[[bytes], Any]
-    encode: Callable[[Any], bytes]
+    __slots__ = (
+        "decode",
+        "encode",
+        "handler",
+        "interaction",
+        "is_unary",
+        "kind",
+        "method",
+        "path",
+        "receives_stream",
+        "route",
+        "sends_stream",
+        "start",
+        "wants_call",
+    )
+
+    def __init__(
+        self,
+        method: Method[Any, Any],
+        start: Handler,
+        *,
+        wants_call: bool,
+        decode: Callable[[bytes], Any],
+        encode: Callable[[Any], bytes],
+        interaction: Interaction | None = None,
+        handler: str | None = None,
+    ) -> None:
+        kind = method.kind
+        self.method = method
+        self.path = method.path
+        self.kind = kind
+        self.is_unary = kind is MethodKind.UNARY
+        self.sends_stream = kind.sends_stream
+        self.receives_stream = kind.receives_stream
+        self.interaction = _INTERACTIONS[kind] if interaction is None else interaction
+        route = f"{method.service}/{method.name}"
+        self.route = Route(route, template=None if handler is None else route)
+        self.handler = handler
+        self.start = start
+        self.wants_call = wants_call
+        self.decode = decode
+        self.encode = encode
 
     @classmethod
-    def of(cls, bound: BoundMethod, interceptors: Sequence[ServerInterceptor] = ()) -> ServedMethod:
-        """Return the method with the interceptors around its handler."""
+    def of(cls, bound: BoundMethod, middleware: Sequence[Middleware] = ()) -> ServedMethod:
+        """Return the method with the middleware around its handler."""
         method = bound.method
-        kind = method.kind
-        handler = bound.handler
-        start = handler
-        if interceptors:
-            if kind.receives_stream:
-                start = _swapped(around_stream(interceptors, _swapped(handler)))
-            else:
-                start = _swapped(around_reply(interceptors, _swapped(handler)))
         return cls(
-            path=method.path,
-            kind=kind,
-            is_unary=kind is MethodKind.UNARY,
-            sends_stream=kind.sends_stream,
-            receives_stream=kind.receives_stream,
-            method=method,
-            start=start,
-            wants_call=bound.takes_call or bool(interceptors),
-            decode=method.request.decode,
+            method,
+            _within(middleware, method, bound.handler) if middleware else bound.handler,
+            wants_call=bound.takes_call or bool(middleware),
+            # Middleware sees a request that cannot be read, so it is read inside of that.
+            decode=BYTES.decode if middleware else method.request.decode,
             encode=method.response.encode,
+            handler=bound.name,
         )
 
 
-def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the function with its arguments in the other order.
+def _within(middleware: Sequence[Any], method: Method[Any, Any], handler: Handler) -> Handler:
+    """Return a handler, with middleware around all of its life."""
 
-    Interceptors get the `Call` first, and handlers the request.
-    """
-    return lambda first, second: function(second, first)
+    def start(request: Any, call: Any) -> Any:
+        if not method.kind.sends_stream:
+            try:
+                request = method.request.decode(request)
+            except BaseException as error:  # a codec may raise anything
+                raise unreadable(method, request) from outcome_of(error)
+        return handler(request, call)
+
+    def items(request: Any, call: Any) -> AsyncIterable[Any]:
+        return OwnedItems(Blocks(call, middleware), lambda call: start(request, call), _counted)
+
+    async def answer(request: Any, call: Any) -> Any:
+        async with Blocks(call, middleware):
+            return await start(request, call)
+        raise AssertionError("middleware cannot absorb the error of a call")
+
+    return items if method.kind.receives_stream else answer
+
+
+def _counted(call: routing.Call, items: int) -> None:
+    call.items = items
+
+
+def unreadable(method: Method[Any, Any], payload: bytes) -> Internal:
+    """Return the answer to a request that the codec of its method cannot read."""
+    return Internal(
+        f"ttrpc: error unmarshalling payload: {len(payload)} bytes are no {method.request.name}"
+    )
+
+
+def no_method(methods: Methods, service: str, method: str) -> Unimplemented:
+    """Return the answer to a call of a method that is not served."""
+    known = methods.has_service(service)
+    name = method if known else service
+    return Unimplemented(f"{'method' if known else 'service'} {name[:_LONGEST_NAME]}")
 
 
 class Methods(Protocol):
@@ -94,13 +168,19 @@ class Methods(Protocol):
 
 
 class ServiceMethods:
-    """The methods of some services."""
+    """The methods of some services.
+
+    Args:
+        services: The services, by name.
+        middleware: Around each call; it sees calls of methods that are not there, too.
+    """
 
     def __init__(
-        self, services: Mapping[str, Service], interceptors: Sequence[ServerInterceptor]
+        self, services: Mapping[str, Service], middleware: Sequence[Middleware] = ()
     ) -> None:
+        self._middleware = middleware
         self._services = {
-            name: {key: ServedMethod.of(each, interceptors) for key, each in one.methods.items()}
+            name: {key: ServedMethod.of(each, middleware) for key, each in one.methods.items()}
             for name, one in services.items()
         }
         self.unary: Mapping[bytes, ServedMethod] = {
@@ -115,6 +195,26 @@ class ServiceMethods:
         return service in self._services
 
     def find(self, service: str, method: str, flags: int) -> ServedMethod | None:
-        """Return the method, or ``None``."""
-        methods = self._services.get(service)
-        return None if methods is None else methods.get(method)
+        """Return the method, or ``None``.
+
+        With middleware, one that is not there is a method whose handler says so.
+        """
+        served = self._services.get(service, {}).get(method)
+        if served is None and self._middleware:
+            return self._absent(service, method, flags)
+        return served
+
+    def _absent(self, service: str, name: str, flags: int) -> ServedMethod:
+        refusal = no_method(self, service, name)
+
+        def refuse(_request: Any, _call: Any) -> Awaitable[Any]:
+            raise refusal
+
+        kind = MethodKind.UNARY
+        if flags & (REMOTE_OPEN | REMOTE_CLOSED):
+            kind = MethodKind.BIDI_STREAM if flags & REMOTE_OPEN else MethodKind.SERVER_STREAM
+        method = Method(service[:_LONGEST_NAME], name[:_LONGEST_NAME], kind, BYTES, BYTES)
+        start = _within(self._middleware, method, refuse)
+        return ServedMethod(
+            method, start, wants_call=True, decode=BYTES.decode, encode=BYTES.encode
+        )

@@ -1,48 +1,164 @@
-"""The facts about a call, for handlers and interceptors: `Call`."""
+"""The facts about a call, for handlers and middleware: `Call`."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import attrs
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...escapes import names_only
+from ...metadata import builder
+from ...metadata.mime_types import MIME, WellKnownMimeType
+from ...requester import Requester
+from ...responder import Setup
+from ...routing import call as routing
+from ...routing.middleware import Around
+from ...routing.mute import mute_requester
+from ...routing.parameters import Route
 from ...sockets.byte_stream import TransportInfo
 from ...sockets.peer import PeerCredentials
 from ...stopping import Stopping
-from ..metadata import Metadata, values_of
+from ..metadata import Metadata, entries_of, values_of
 from ..methods import Method
 
-__all__ = ["Call"]
+if TYPE_CHECKING:
+    from ...protocol.interaction import Interaction
+    from .bound import ServedMethod
+
+__all__ = ["Call", "Middleware", "Peer", "setup_of"]
 
 
-@attrs.frozen(kw_only=True)
-class Call:
-    """The facts about a call; a parameter of a handler with this annotation receives them.
+def setup_of(
+    transport: TransportInfo,
+    stopping: Stopping,
+    data_mime_type: str = WellKnownMimeType.PROTOBUF.mime_type,
+) -> Setup:
+    """Return a SETUP for a connection of a protocol that has none."""
+    return Setup(
+        data_mime_type=data_mime_type,
+        metadata_mime_type=str(MIME.COMPOSITE_METADATA),
+        keepalive_interval=inf,
+        max_lifetime=inf,
+        transport=transport,
+        stopping=stopping,
+    )
+
+
+class Peer:
+    """What the calls of one connection know of it.
 
     Attributes:
-        method: The method.
-        metadata: The metadata of the call, in order.
-        deadline: When the client stops waiting, by trio's clock; infinity if it did not say. The
-            handler is cancelled then.
         transport: Facts about the connection.
-        stopping: Tells when the server stops, for calls that would go on for long.
-        attributes: A dict for interceptors, which handlers can read.
+        stopping: Tells when the server stops.
     """
 
-    method: Method[Any, Any]
-    metadata: Metadata = attrs.field(default=(), repr=names_only)
-    deadline: float = float("inf")
-    transport: TransportInfo
-    stopping: Stopping = attrs.field(factory=Stopping, repr=False, eq=False)
-    attributes: dict[str, Any] = attrs.field(factory=dict, repr=lambda d: names_only(d.items()))
+    __slots__ = ("_requester", "_setup", "stopping", "transport")
+
+    def __init__(self, transport: TransportInfo, stopping: Stopping) -> None:
+        self.transport = transport
+        self.stopping = stopping
+        self._setup: Setup | None = None
+        self._requester: Requester | None = None
+
+    @property
+    def setup(self) -> Setup:
+        """A SETUP, made when somebody asks."""
+        if self._setup is None:
+            self._setup = setup_of(self.transport, self.stopping)
+        return self._setup
+
+    @property
+    def requester(self) -> Requester:
+        """A requester for which the connection is over: a client takes no requests."""
+        if self._requester is None:
+            self._requester = mute_requester(self.transport)
+        return self._requester
+
+
+class Call(routing.Call, given="handlers and middleware are given one"):
+    """The facts about a call; a parameter of a handler with this annotation receives them.
+
+    It is the `rsocket_trio.Call` that middleware gets, with what only calls of ttrpc have.
+
+    Attributes:
+        pairs: The metadata of the call, in order.
+    """
+
+    __slots__ = ("_peer", "_served", "pairs")
+
+    def __init__(self, served: ServedMethod, peer: Peer, pairs: Metadata) -> None:
+        super().__init__(None)
+        self._served = served
+        self._peer = peer
+        self.pairs = pairs
+
+    def __repr__(self) -> str:
+        attributes = ", ".join(self._attributes or ())
+        return f"<Call of {self._served.path} {names_only(self.pairs)} {attributes}>"
+
+    @property
+    def method(self) -> Method[Any, Any]:
+        """The method; if the service has none of the name, one that says what was asked for."""
+        return self._served.method
 
     def values(self, key: str) -> list[str]:
         """Return the metadata values of a key, in order; case makes a difference."""
-        return values_of(self.metadata, key)
+        return values_of(self.pairs, key)
 
     @property
     def peer(self) -> PeerCredentials | None:
         """The client's process and user on a Unix socket; ``None`` if the kernel cannot say."""
         peer = self.transport.extra.get("peer_credentials")
         return peer if isinstance(peer, PeerCredentials) else None
+
+    @property
+    def interaction(self) -> Interaction:
+        """The interaction of RSocket that exchanges as many messages.
+
+        A method with a stream of requests is a ``REQUEST_CHANNEL``, whatever it answers.
+        """
+        return self._served.interaction
+
+    @property
+    def route(self) -> Route:
+        """``package.Service/Method``, as for a Router that is served by ttrpc."""
+        return self._served.route
+
+    @property
+    def handler(self) -> str | None:
+        """The handler's name with its module; ``None`` if there is no such method."""
+        return self._served.handler
+
+    @property
+    def metadata(self) -> builder.Metadata:
+        """The `pairs` as metadata of RSocket, as a Router that is served by ttrpc sees them.
+
+        The key ``authorization`` is the authentication, and all pairs are one entry.
+
+        Raises:
+            Unauthenticated: The authentication cannot be read.
+        """
+        return entries_of(self.route.name, self.pairs)
+
+    @property
+    def setup(self) -> Setup:
+        """A SETUP with what is known about the connection; the protocol has none."""
+        return self._peer.setup
+
+    @property
+    def requester(self) -> Requester:
+        """A requester that raises `ConnectionClosed`: a client of ttrpc takes no requests."""
+        return self._peer.requester
+
+    @property
+    def transport(self) -> TransportInfo:
+        """Facts about the connection."""
+        return self._peer.transport
+
+    @property
+    def stopping(self) -> Stopping:
+        """Tells when the server stops, for calls that would go on for long."""
+        return self._peer.stopping
+
+
+Middleware: TypeAlias = Around[Call]
+"""As `rsocket_trio.Middleware`; it may look at what only the calls of ttrpc have."""

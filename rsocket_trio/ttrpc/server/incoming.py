@@ -15,13 +15,14 @@ import trio
 from ...errors import MalformedFrame, MetadataTooLarge
 from ...interactions.isolation import outcome_of
 from ...log_policy import logger
-from ...sealed import make
+from ...sealed import make, maker
 from ..errors import StatusCode
 from ..inbox import MessageInbox, MessageStream, Unread
-from ..wire.envelopes import REQUEST_PAYLOAD, Request, decode_request
+from ..wire.envelopes import REQUEST_PAYLOAD, decode_request
 from ..wire.frames import HEADER, HEADER_SIZE, REMOTE_OPEN, MessageType
 from ..wire.protobuf import only_field
-from .call import Call
+from .bound import no_method, unreadable
+from .call import Call, Peer
 from .calls import ServerCall, StreamCall, UnaryCall
 from .replies import Replies, too_long
 
@@ -47,8 +48,7 @@ _NOT_NEW: Final = "StreamID cannot be re-used and must increment"
 _INACTIVE: Final = "StreamID is no longer active"
 _STOPPING: Final = "the server is being stopped"
 _OVERDUE: Final = "the deadline of the call is over"
-_LONGEST_NAME: Final = 256
-"""Characters of a name of the peer that are sent back."""
+_new_call: Final = maker(Call)
 
 
 class IncomingCalls:
@@ -87,8 +87,7 @@ class IncomingCalls:
         self._workload = workload
         self._limits = limits
         self._max_size = limits.max_message_size
-        self._info = info
-        self._stopping = stopping
+        self._peer = Peer(info, stopping)
         self._unread = Unread(limits.max_unread_size)
         self._last_id = 0
 
@@ -207,7 +206,8 @@ class IncomingCalls:
             return
         method = self._methods.find(request.service, request.method, flags)
         if method is None:
-            self._no_method(stream_id, request)
+            refusal = no_method(self._methods, request.service, request.method)
+            self.replies.fail(stream_id, refusal.status)
             return
         if self.draining:
             self._refuse(stream_id, StatusCode.UNAVAILABLE, _STOPPING)
@@ -225,13 +225,7 @@ class IncomingCalls:
         self.served += 1
         facts = None
         if method.wants_call:
-            facts = Call(
-                method=method.method,
-                metadata=request.metadata,
-                deadline=deadline,
-                transport=self._info,
-                stopping=self._stopping,
-            )
+            facts = _new_call(method, self._peer, request.metadata)
         if method.sends_stream:
             size = len(body) - len(request.payload)  # the payload goes to the inbox
             self._begin_stream(stream_id, flags, request.payload, method, facts, deadline, size)
@@ -279,19 +273,11 @@ class IncomingCalls:
 
     # -- refusals ---------------------------------------------------------------------------
 
-    def _no_method(self, stream_id: int, request: Request) -> None:
-        known = self._methods.has_service(request.service)
-        name = request.method if known else request.service
-        text = f"{'method' if known else 'service'} {name[:_LONGEST_NAME]}"
-        self._refuse(stream_id, StatusCode.UNIMPLEMENTED, text)
-
     def _unreadable(
         self, stream_id: int, method: ServedMethod, payload: bytes, error: Exception
     ) -> None:
         logger.info("%s: the request cannot be read", method.path, exc_info=error)
-        name = method.method.request.name
-        text = f"ttrpc: error unmarshalling payload: {len(payload)} bytes are no {name}"
-        self._refuse(stream_id, StatusCode.INTERNAL, text)
+        self.replies.fail(stream_id, unreadable(method.method, payload).status)
 
     def _refuse(self, stream_id: int, code: StatusCode, text: str) -> None:
         self.replies.refuse(stream_id, code, text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final, TypeAlias, final
 
@@ -11,6 +11,7 @@ import trio
 
 from ...interactions.isolation import contained
 from ...responder import Responder
+from ...routing.middleware import check_middleware
 from ...sealed import Sealed, make
 from ...sockets.allowed import Allowed, check_allowed
 from ...sockets.byte_stream import ByteStream, TransportInfo
@@ -21,11 +22,11 @@ from ...stopping import Stopping
 from ...uri import Uri
 from ..addresses import ttrpc_uri
 from ..carrier import OpenStream, as_byte_stream, carry
-from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config, check_interceptors
+from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config
 from ..routed import accept_router
 from .bound import Methods, ServiceMethods
+from .call import Middleware
 from .connection import ServerConnection
-from .interceptors import ServerInterceptor
 from .service import Service, ServiceBase, as_services
 
 __all__ = ["Served", "TtrpcServer", "TtrpcStatistics", "serve", "serve_stream"]
@@ -128,7 +129,7 @@ async def serve(
     services: Served,
     *uris: str | Uri,
     config: TtrpcConfig = DEFAULT_CONFIG,
-    interceptors: Sequence[ServerInterceptor] = (),
+    middleware: Iterable[Middleware] = (),
     allow: Allowed | None = None,
     max_connections: int | None = None,
     data_mime_type: str | None = None,
@@ -146,8 +147,8 @@ async def serve(
         uris: Where to listen; see `ttrpc_uri`. E.g. ``unix:///path``,
             ``tcp://host:port``, ``vsock://cid:port``. Port 0 of TCP is any free port.
         config: Times, sizes and limits.
-        interceptors: Code around every handler, the outermost first; not with a Router, which has
-            guards and middleware of its own.
+        middleware: Blocks around each call, the outermost first, as for `rsocket_trio.Router`; not
+            with a Router, which has middleware of its own.
         allow: Whom to let in: an `Allow` with users, groups or machines, or a function of the
             `TransportInfo` that returns a bool. Others are disconnected at once. By default all.
         max_connections: The connections that may be open at once over all addresses. One more is
@@ -167,7 +168,7 @@ async def serve(
     """
     if not uris:
         raise ValueError('name an address to listen on, e.g. "unix:///run/my.sock"')
-    registry = _registry(services, config, interceptors, data_mime_type)
+    registry = _registry(services, config, middleware, data_mime_type)
     parsed = [ttrpc_uri(uri) for uri in uris]
     check_allowed(allow, parsed)
     arrivals = Arrivals(
@@ -189,7 +190,7 @@ async def serve_stream(
     stream: OpenStream,
     *,
     config: TtrpcConfig = DEFAULT_CONFIG,
-    interceptors: Sequence[ServerInterceptor] = (),
+    middleware: Iterable[Middleware] = (),
     data_mime_type: str | None = None,
 ) -> None:
     """Serve one connection over an open stream, until it is over; then close the stream.
@@ -198,7 +199,7 @@ async def serve_stream(
         services: As for `serve`.
         stream: A stream, a connected socket or the number of its descriptor; e.g. one of a trunk.
         config: Times, sizes and limits.
-        interceptors: As for `serve`.
+        middleware: As for `serve`.
         data_mime_type: As for `serve`.
 
     Raises:
@@ -209,7 +210,7 @@ async def serve_stream(
     Checkpoint: always.
     If cancelled: handlers are cancelled and the stream is closed.
     """
-    registry = _registry(services, config, interceptors, data_mime_type)
+    registry = _registry(services, config, middleware, data_mime_type)
     async with as_byte_stream(stream) as carrier:
         await registry.serve(carrier)
 
@@ -217,21 +218,21 @@ async def serve_stream(
 def _registry(
     services: Served,
     config: TtrpcConfig,
-    interceptors: Sequence[ServerInterceptor],
+    middleware: Iterable[Middleware],
     data_mime_type: str | None,
 ) -> _Registry:
     check_config(config)
-    check_interceptors(interceptors, ServerInterceptor)
+    blocks = check_middleware(middleware)
     stopping = trio.Event()
     if isinstance(services, Responder):
-        if interceptors:
-            raise TypeError("a Router has no use for interceptors=: it has guards of its own")
+        if blocks:
+            raise TypeError("a Router has middleware of its own: Router(middleware=[...])")
         patience = config.connect_timeout
         accept_client = accept_router(services, data_mime_type, patience, Stopping(stopping))
         return _Registry(accept_client, config, stopping)
     if data_mime_type is not None:
         raise TypeError("data_mime_type= is for a Router only: services have codecs of their own")
-    methods = ServiceMethods(as_services(services), interceptors)
+    methods = ServiceMethods(as_services(services), blocks)
 
     async def accept(_info: TransportInfo) -> Methods | None:
         return methods

@@ -37,11 +37,13 @@ class BoundMethod:
         handler: Called with the request and the facts.
         takes_call: Whether the handler looks at the facts; else it gets ``None``, which saves the
             making of a `Call`.
+        name: The name of the application's function, with its module.
     """
 
     method: Method[Any, Any]
     handler: Handler
     takes_call: bool
+    name: str
 
 
 class Service:
@@ -95,7 +97,8 @@ class Service:
     def _register(self, function: F, name: str) -> F:
         signature = read_handler(function)
         method = Method(self.name, name, signature.kind, signature.request, signature.response)
-        self._insert(BoundMethod(method, _called(function, signature), signature.call is not None))
+        handler = _called(function, signature)
+        self._insert(BoundMethod(method, handler, signature.call is not None, name_of(function)))
         return function
 
     def add(self, method: Method[Any, Any], function: Callable[..., Any]) -> None:
@@ -117,7 +120,7 @@ class Service:
         _check_answers(method, function)
         wants = takes_call(function)
         handler: Handler = function if wants else lambda request, _call: function(request)
-        self._insert(BoundMethod(method, handler, wants))
+        self._insert(BoundMethod(method, handler, wants, name_of(function)))
 
     def _insert(self, bound: BoundMethod) -> None:
         name = bound.method.name

@@ -26,6 +26,7 @@ import attrs
 import trio
 
 from ...reactive_streams.interfaces import Publisher
+from ...routing import call as routing
 from ..codec import EMPTY, MessageCodec, codec_for
 from ..inbox import MessageStream
 from ..methods import MethodKind
@@ -77,7 +78,7 @@ def read_handler(function: Callable[..., Any]) -> HandlerSignature:
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
             raise TypeError(f"{name} must not take {parameter}: a handler has a request and a Call")
-        if hints.get(parameter.name) is Call:
+        if hints.get(parameter.name) in (Call, routing.Call):
             call = parameter.name
             positional &= parameter.kind is not parameter.KEYWORD_ONLY
         elif message is None:

@@ -109,7 +109,7 @@ async def test_metadata_arrive_in_order_and_in_their_case():
     seen = []
 
     async def handler(_request, call: Call):
-        seen.append((call.metadata, call.values("k")))
+        seen.append((call.pairs, call.values("k")))
         return b""
 
     async with stranger_to(one(MethodKind.UNARY, handler)) as stranger:
