@@ -25,6 +25,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 __all__ = [
+    "FLAT_SIZE",
     "MAX_DEPTH",
     "NotJSON",
     "is_deep",
@@ -39,6 +40,10 @@ MAX_DEPTH: Final = 200
 """Levels of lists and objects: more than data need. Without this bound it is Python's own, which a
 program may have raised, and a thread with a small stack crashes before."""
 
+FLAT_SIZE: Final = 2 * MAX_DEPTH
+"""Bytes of a text that is not too deep, whatever it is: each level takes two. What is no JSON may
+have twice as many levels before it is refused."""
+
 _OPENING: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(set(range(256)).difference(b'[]{}"'))
 _STEPS: Final = bytes.maketrans(b"[]", b"\x01\xff")
@@ -48,10 +53,11 @@ _ROUNDS: Final = 8
 def is_deep(data: bytes) -> bool:
     """Return whether a JSON text has more than `MAX_DEPTH` levels.
 
-    Texts with few brackets are not looked at. Otherwise strings are taken away, then pairs of
-    brackets without anything between: what has only a few levels has gone after a few rounds.
+    Short texts, and those with few brackets, are not looked at. Otherwise strings are taken away,
+    then pairs of brackets without anything between: what has only a few levels has gone after a few
+    rounds.
     """
-    if len(data) <= MAX_DEPTH or _openings(data) <= MAX_DEPTH:
+    if len(data) <= FLAT_SIZE or _openings(data) <= MAX_DEPTH:
         return False
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -83,9 +89,6 @@ _read: Final = msgspec.json.Decoder().decode
 _REFUSED: Final = (ValueError, RecursionError)
 """What `read` raises, and msgspec."""
 
-_FLAT_SIZE: Final = 2 * MAX_DEPTH
-"""Bytes of a text that is not too deep, whatever it is: each level takes two."""
-
 
 def read(raw: bytes) -> object:
     """Return the value of one JSON text.
@@ -95,7 +98,7 @@ def read(raw: bytes) -> object:
             converts.
         RecursionError: It has more than `MAX_DEPTH` levels.
     """
-    if len(raw) > _FLAT_SIZE and is_deep(raw):
+    if len(raw) > FLAT_SIZE and is_deep(raw):
         raise RecursionError
     try:
         return _read(raw)
@@ -110,7 +113,7 @@ def read_all(raws: Sequence[bytes]) -> list[object]:
         ValueError: At least one of them is not valid; see `read`.
         RecursionError: As above.
     """
-    if max(map(len, raws)) <= _FLAT_SIZE:
+    if max(map(len, raws)) <= FLAT_SIZE:
         try:
             return list(map(_read, raws))
         except _REFUSED:

@@ -77,9 +77,8 @@ class _Compiler(Compiler[Complete]):
         if len(others) != 1:
             return _nothing  # scalars
         complete = self._of(others[0])
-        if complete is _nothing:
-            return _nothing
-        # A key of a typed dict may be missing, too.
+        if complete is _nothing or len(members) == 1:
+            return complete
         return lambda value: None if value is None else complete(value)
 
     def _of(self, plain: Any) -> Complete:
@@ -114,7 +113,9 @@ class _Compiler(Compiler[Complete]):
 
         def complete(value: Any) -> None:
             for get, complete_part in kept:
-                complete_part(get(value))
+                part = get(value)
+                if part is not None:  # a default, whatever the type; or the key is missing
+                    complete_part(part)
 
         return complete if kept else _nothing
 
@@ -131,13 +132,15 @@ class _Compiler(Compiler[Complete]):
 def _with_defaults(complete_parts: Complete, defaults: dict[str, Any]) -> Complete:
     if not defaults:
         return complete_parts
+    has_parts = complete_parts is not _nothing
 
     def complete(value: Any) -> None:
         state = vars(value)
         for name, default in defaults.items():
             if name not in state:
                 state[name] = default
-        complete_parts(value)
+        if has_parts:
+            complete_parts(value)
 
     return complete
 

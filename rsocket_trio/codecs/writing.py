@@ -43,6 +43,7 @@ from .forms import (
     classes_of,
     instances,
     refuse,
+    scan_by_msgspec,
 )
 from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, raise_missing
 from .reading import no_way
@@ -229,6 +230,8 @@ class _Compiler(Converters[Form]):
         accepted = ACCEPTED.get(base, (base,))
         plain = self._all.kept.intersection((base,))
         write = instances(accepted, name, self._all.leaves[base])
+        if plain and base in (int, str):
+            return Form(write, plain, are_plain=scan_by_msgspec(base))
         return Form(write, plain, finite=base is float and float not in self._all.kept)
 
     def _literal(self, values: tuple[Any, ...], name: str) -> Form:
@@ -250,7 +253,9 @@ class _Compiler(Converters[Form]):
             [(_, other)] = self._members(others)
             write_other = other.write
             optional = other.plain | {NONE}
-            return Form(lambda value: None if value is None else write_other(value), optional)
+            return Form(
+                lambda value: None if value is None else write_other(value), optional, other.finite
+            )
         forms = self._members(members, self._all.among_others)
         if listed:
             forms = [(member, _not_listed(form, listed, name)) for member, form in forms]
@@ -302,16 +307,20 @@ class _Compiler(Converters[Form]):
         raise no_way(plain)
 
     def _items(self, form: Form, name: str) -> Writer:
-        write_item, plain = form.write, form.plain
+        write_item, plain, are_plain = form.write, form.plain, form.are_plain
 
         def write(value: Any) -> Any:
-            if not isinstance(value, abc.Iterable) or isinstance(value, _NO_LIST):
+            if type(value) in _LISTS:
+                if are_plain(value):
+                    return value
+            elif not isinstance(value, abc.Iterable) or isinstance(value, _NO_LIST):
                 raise Mismatch.of(name, value)
-            if type(value) in _LISTS and plain.issuperset(map(type, value)):
-                return value
             done: list[Any] = []
             add = done.append
             try:
+                if not plain:
+                    done.extend(map(write_item, value))  # up to the first that is refused
+                    return done
                 for item in value:
                     add(item if type(item) in plain else write_item(item))
             except Mismatch as error:
@@ -421,11 +430,12 @@ class _Compiler(Converters[Form]):
             names |= {f"plain{number}": form.plain, f"write{number}": form.write}
             part = f"part{number}"
             is_other = f"type({part}) not in plain{number}"
-            if form.finite:
-                is_other = f"type({part}) is not float or {part} - {part}"
-            elif len(form.plain) == 1:
+            if len(form.plain) == 1:
                 is_other = f"type({part}) is not kind{number}"
                 [names[f"kind{number}"]] = form.plain
+            if form.finite:
+                is_infinite = f"(type({part}) is not float or {part} - {part})"
+                is_other = f"{is_infinite} and {is_other}" if form.plain else is_infinite
             if field.unset:
                 is_other = f"{part} is not unset and ({is_other})"
                 unset.append(field.key)

@@ -76,6 +76,14 @@ class Box(Generic[T]):
 
 
 @dataclass
+class Absent(Generic[T]):
+    """Defaults that are not of the types of their fields."""
+
+    box: Box[T] = None
+    circles: list[Circle] = None
+
+
+@dataclass
 class Labelled(Box[K], Generic[K, T]):
     """A class whose T is another than the T of its base."""
 

@@ -108,6 +108,7 @@ SAME = [
     *(annotated.Colour, Level, Line, Order[int], Order[Line], Frozen, Defined, Undecorated),
     *(Point, Tree, annotated.Options, annotated.MoreOptions, annotated.Loose, annotated.Place),
     *(annotated.Pair[int], annotated.Box[int], annotated.Ping, annotated.Circle),
+    *(annotated.Absent[int],),
     *(Unset, Tagged, Boxed[int], list[Boxed[str]]),
     *(Bounded, Annotated[list[int], msgspec.Meta(max_length=1)], Annotated[int, AT_LEAST_1] | None),
     Annotated[float, AT_LEAST_1, msgspec.Meta(lt=2.5)],

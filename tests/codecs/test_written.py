@@ -236,3 +236,63 @@ def test_what_is_checked_is_what_is_written(annotation, value, plain, mime_type)
     """The items of a list of one's own are those that it gives, not those that it hides."""
     data = DEFAULT_CODECS.encode(value, annotation, mime_type)
     assert DEFAULT_CODECS.decode(data, Any, mime_type) == plain
+
+
+class Plain(enum.Enum):
+    THREE = 3
+    TEXT = "x"
+
+
+class Word(enum.StrEnum):
+    X = "x"
+
+
+class Amount(int):
+    pass
+
+
+USUAL = {int: 7, str: "a", float: 0.5, bool: False, int | None: None, float | None: 0.25}
+ODD = [
+    *(True, None, 1, 2**53 + 1, 2**70, Level.HIGH, Amount(3), Plain.THREE, Plain.TEXT, Word.X),
+    *(
+        UserName("ada"),
+        "\ud800",
+        b"x",
+        1.5,
+        float("nan"),
+        float("inf"),
+        1e308,
+        Decimal(1),
+        NOON,
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+@pytest.mark.parametrize("size", [0, 1, 200])
+@pytest.mark.parametrize("annotation", USUAL, ids=str)
+def test_a_list_is_checked_as_its_items_are(annotation, size, mime_type):
+    """Lists are looked at as a whole, in ways that are wrong for items that are alike only."""
+
+    def written(values):
+        try:
+            return DEFAULT_CODECS.encode(values, list[annotation], mime_type)
+        except CodecError as error:
+            return str(error).removeprefix(f"{type(values).__name__} ")
+
+    for odd in ODD:
+        values = [USUAL[annotation]] * size + [odd, odd]
+        assert written(values) == written(deque(values)), (odd, size)  # item by item
+
+
+@attrs.frozen
+class Reading:
+    value: float | None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "1.5", 2**53 + 1])
+def test_an_optional_float_is_checked_as_a_float(value):
+    for holder, annotation in [(Reading(value), Reading), ([1.5, value], list[float | None])]:
+        with pytest.raises(CodecError, match="expected float"):
+            DEFAULT_CODECS.encode(holder, annotation, MIME.JSON)
