@@ -15,7 +15,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import attrs
 import msgspec
@@ -32,6 +32,7 @@ __all__ = [
     "class_fields",
     "class_hints",
     "has_fields",
+    "is_bound",
     "is_named_tuple",
     "is_typed_dict",
     "members_of",
@@ -88,7 +89,8 @@ class Field:
 
 
 def annotation_name(annotation: Any) -> str:
-    """Return the name of a type for messages: without modules, and cut at 100 characters."""
+    """Return the name of a type for messages: without modules and notes, cut at 100 characters."""
+    annotation = _bare(annotation)
     if annotation in (None, NONE):
         return "None"
     if isinstance(annotation, type) and not typing.get_args(annotation):
@@ -96,6 +98,16 @@ def annotation_name(annotation: Any) -> str:
     else:
         name = re.sub(r"\b[^\W\d][\w.<>]*\.(?=\w)", "", str(annotation))
     return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
+
+
+def _bare(annotation: Any) -> Any:
+    """Return an annotation without `Annotated`, also in its parts: peers are told the types."""
+
+    def without_notes(part: Any) -> Any:
+        is_noted = typing.get_origin(part) is typing.Annotated
+        return _bare(typing.get_args(part)[0]) if is_noted else part
+
+    return _rebuilt(annotation, without_notes)
 
 
 def stripped(annotation: Any) -> Any:
@@ -117,7 +129,7 @@ def _taken_apart(annotation: Any) -> tuple[Any, list[msgspec.Meta]]:
         origin = typing.get_origin(annotation)
         if origin is typing.Annotated or _is_qualifier(origin):
             annotation, *notes = typing.get_args(annotation)
-            bounds += [note for note in notes if isinstance(note, msgspec.Meta) and _bounds(note)]
+            bounds += filter(is_bound, notes)
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
         elif isinstance(annotation, typing.TypeVar):
@@ -132,9 +144,12 @@ def _taken_apart(annotation: Any) -> tuple[Any, list[msgspec.Meta]]:
             return annotation, bounds
 
 
-def _bounds(meta: msgspec.Meta) -> bool:
+def is_bound(note: object) -> TypeGuard[msgspec.Meta]:
+    """Whether a note of `Annotated` bounds values, and does not only describe them."""
     described = ("title", "description", "examples", "extra", "extra_json_schema")
-    return any(value is not None for key, value, *_ in meta.__rich_repr__() if key not in described)
+    return isinstance(note, msgspec.Meta) and any(
+        value is not None for key, value, *_ in note.__rich_repr__() if key not in described
+    )
 
 
 def aliased(annotation: Any) -> Any:

@@ -235,7 +235,8 @@ class Codecs:
         except CodecError as error:
             return _failing(error)
         read = _decoder_of(codec, annotation)
-        of_text = _is_text(annotation)
+        is_raw = isinstance(codec, TextCodec | OctetStreamCodec)
+        of_text = not is_raw and _is_text(annotation)
         may_be_none = _names_none(annotation)
 
         def decode(data: bytes) -> object:
@@ -250,7 +251,7 @@ class Codecs:
             except Exception as error:  # see above
                 if not data and not isinstance(error, Mismatch):
                     error = Mismatch("no data")
-                if of_text and data and isinstance(error, Mismatch) and looks_like_text(data):
+                if of_text and isinstance(error, Mismatch) and _may_be_raw(data, error):
                     reason = error.reason.removesuffix(LIKE_TEXT)
                     error.reason = f"{reason}{LIKE_TEXT}, which Codecs(raw_text=True) reads"
                 where = f": {error}" if isinstance(error, Mismatch) else ""
@@ -391,6 +392,12 @@ def _is_text(annotation: Any) -> bool:
     """Whether values of an annotated type are text, or ``None``."""
     members = _members(annotation)
     return str in members and all(member in (str, None, NONE) for member in members)
+
+
+def _may_be_raw(data: bytes, error: Mismatch) -> bool:
+    """Whether data that are no text in their format may be text all the same."""
+    out_of_bounds = error.reason.endswith(", got another str")
+    return bool(data) and not out_of_bounds and looks_like_text(data)
 
 
 def _raw(value: Any) -> bytes:

@@ -10,6 +10,7 @@ from ..codecs.annotations import (
     aliased,
     class_fields,
     has_fields,
+    is_bound,
     is_named_tuple,
     is_typed_dict,
     named_tuple_fields,
@@ -44,9 +45,11 @@ def check_known(principal: Any) -> None:
 
 
 def plain(annotation: Any) -> Any:
-    """Return an annotation without ``Annotated``."""
-    is_annotated = typing.get_origin(annotation) is typing.Annotated
-    return typing.get_args(annotation)[0] if is_annotated else annotation
+    """Return an annotation without ``Annotated``, unless that has bounds of the values."""
+    if typing.get_origin(annotation) is not typing.Annotated:
+        return annotation
+    inner, *notes = typing.get_args(annotation)
+    return annotation if any(map(is_bound, notes)) else inner
 
 
 def marked(annotation: Any) -> Any:

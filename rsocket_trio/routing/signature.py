@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from ..codecs import Codecs
-from ..codecs.annotations import ANY, NONE, annotation_name, members_of, with_names
+from ..codecs.annotations import ANY, NONE, annotation_name, bounded_members, members_of, with_names
 from ..codecs.mismatch import UNAWAITED, Unconvertible, kind_of, unawaited
 from ..metadata.mime_types import MIME
 from ..payload import Payload
@@ -108,7 +108,7 @@ class Signature:
     @property
     def written(self) -> Any:
         """The annotation of the results that are converted; ``None`` if all are payloads."""
-        members = _members(self.result)
+        members = _bounded(self.result)
         converted = [member for member in members if member not in READY]
         if len(converted) == len(members):
             return self.result
@@ -352,7 +352,7 @@ def check_conversions(signature: Signature, codecs: Codecs) -> None:
     if interaction in _UNHEARD:
         return
     try:
-        for member in _members(signature.result):
+        for member in _bounded(signature.result):
             if member not in (*READY, None, NONE):
                 codecs.check_encode(member)
     except TypeError as error:
@@ -365,6 +365,17 @@ def _members(annotation: Any) -> tuple[Any, ...]:
         return members_of(annotation)
     except Unconvertible:
         return (annotation,)
+
+
+def _bounded(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union with their bounds; for another type, that type alone."""
+    try:
+        members = bounded_members(annotation)
+    except Unconvertible:
+        return (annotation,)
+    return tuple(
+        [typing.Annotated[(each, *bounds)] if bounds else each for each, bounds in members]
+    )
 
 
 def _explained(reason: str, root: str, error: TypeError) -> str:

@@ -13,7 +13,10 @@ import typing
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
+import attrs
+
 from ..codecs import JsonCodec
+from ..codecs.annotations import stripped
 from ..codecs.mismatch import Mismatch
 from ..routing.parameters import EMPTY, Source
 from ..routing.refusals import shown
@@ -103,9 +106,11 @@ def missing(route: str, pairs: list[tuple[str, str]], signature: Signature | Non
 
 
 def _parameter(signature: Signature | None) -> Parameter | None:
-    """Return the parameter of a handler that gets the data."""
-    parameters = () if signature is None else signature.parameters
-    return next((each for each in parameters if each.source is Source.DATA), None)
+    """Return the parameter of a handler that gets the data; its type without bounds."""
+    for each in () if signature is None else signature.parameters:
+        if each.source is Source.DATA:
+            return attrs.evolve(each, annotation=stripped(each.annotation))
+    return None
 
 
 def _fields(annotation: Any) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Annotated
 
 import attrs
 import pytest
 import trio
 import trio.testing
+from msgspec import Meta
 
 from rsocket_trio import RejectedSetup, Router, Setup, TransportInfo, rsio
 from rsocket_trio.reactive_streams import Publisher, collect, from_iterable
@@ -61,6 +63,10 @@ def router() -> Router:
     async def ints(count: int) -> Publisher[bytes]:
         return rsio.fixed_size(words(count), 8)
 
+    @app.request_stream("word")
+    async def word(name: Annotated[str, Meta(max_length=3)]) -> AsyncIterator[bytes]:
+        yield name.encode()
+
     @app.request_stream("room.{room}")
     async def in_room(room: int, every: float = 0.5) -> AsyncIterator[float]:
         yield room
@@ -84,6 +90,7 @@ def router() -> Router:
         ("request?every=2&name=12", [b'{"every":2.0,"count":3,"name":"12"}']),
         ("text?name=5", [b'"5"']),
         ("text?name=a%20b%26c", [b'"a b&c"']),
+        ("word?name=123", [b"123"]),
         ("octets?data=%C3%A4", ["ä".encode()]),
         ("octets", [b""]),
         ("optional", [b"7"]),
@@ -112,6 +119,7 @@ async def test_a_publisher_of_elements_of_one_size_keeps_it():
         ("ticks?every=often", r": route 'ticks' expects float as 'application/json'$"),
         ("ticks?every=NaN", r": route 'ticks' expects float as 'application/json'$"),
         ("ticks?every=1e400", r": route 'ticks' expects float as 'application/json'$"),
+        ("word?name=1234", r": route 'word' expects str as 'application/json'$"),
         ("ticks", r"float .*; its arguments stand in the name, such as 'ticks\?every=...'$"),
         ("one", r"int .*; its arguments stand in the name, such as 'one\?value=...'$"),
         ("request", r"; its arguments stand in the name, such as 'request\?every=...'$"),
