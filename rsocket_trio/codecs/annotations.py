@@ -114,7 +114,7 @@ def stripped(annotation: Any) -> Any:
     """Return an annotation without the parts that do not matter for its values.
 
     These are `Annotated`, `NewType`, type aliases, and qualifiers like `Final` and `Required`. A
-    type variable becomes its bound, or `Any`.
+    type variable becomes its bound, or `Any`; ``None`` becomes its type.
 
     Raises:
         Unconvertible: It is text that cannot be resolved.
@@ -141,7 +141,7 @@ def _taken_apart(annotation: Any) -> tuple[Any, list[msgspec.Meta]]:
         elif _is_alias(annotation) or _is_alias(origin):
             annotation = aliased(annotation)
         else:
-            return annotation, bounds
+            return NONE if annotation is None else annotation, bounds
 
 
 def is_bound(note: object) -> TypeGuard[msgspec.Meta]:

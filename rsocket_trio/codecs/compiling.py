@@ -1,4 +1,4 @@
-"""Compile annotations once: `Compiler` and `Converters` make their forms, `Kept` keeps them.
+"""Compile annotations once: `Converters` make their forms, `Kept` keeps them.
 
 Readers and writers are compiled in the same way: an annotation together with all the types it is
 made of. A type that contains itself, like a tree, is compiled with a reference that is filled in
@@ -15,11 +15,11 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from .annotations import ANY, NONE, annotation_name, bounded_members, stripped
+from .annotations import ANY, annotation_name, bounded_members, stripped
 from .bounds import check_of
 from .mismatch import Unconvertible
 
-__all__ = ["Bounded", "Compiler", "Converters", "Kept"]
+__all__ = ["Bounded", "Converters", "Kept"]
 
 _MAX_KNOWN: Final = 1024
 """The most annotations for which something is kept. Only a program that makes classes while it runs
@@ -30,15 +30,11 @@ Bounded = list[tuple[Any, list[msgspec.Meta]]]
 """The members of a union, each with its bounds."""
 
 
-class Compiler(ABC, Generic[T]):
-    """Compiles one annotation, with all the types it is made of.
-
-    Attributes:
-        done: The compiled forms, by annotation.
-    """
+class Converters(ABC, Generic[T]):
+    """Compiles how values of one annotation are read, or how they are written."""
 
     def __init__(self) -> None:
-        self.done: dict[Any, T] = {}
+        self._done: dict[Any, T] = {}
         self._begun: dict[Any, list[T]] = {}
 
     def compiled(self, annotation: Any) -> T:
@@ -48,7 +44,7 @@ class Compiler(ABC, Generic[T]):
             Unconvertible: The annotation, or a part of it, cannot be compiled.
         """
         try:
-            done = self.done.get(annotation)
+            done = self._done.get(annotation)
         except TypeError:  # something unhashable is in it
             return self._compile(annotation)
         if done is not None:
@@ -57,7 +53,7 @@ class Compiler(ABC, Generic[T]):
         if begun is not None:
             return self._reference(annotation, begun)
         begun = self._begun[annotation] = []
-        made = self.done[annotation] = self._compile(annotation)
+        made = self._done[annotation] = self._compile(annotation)
         begun.append(made)
         return made
 
@@ -75,21 +71,6 @@ class Compiler(ABC, Generic[T]):
                 f"{name} contains a new type at each level, without an end"
             ) from None
 
-    @abstractmethod
-    def _compile(self, annotation: Any) -> T:
-        """Compile a new annotation."""
-
-    @abstractmethod
-    def _reference(self, annotation: Any, whole: list[T]) -> T:
-        """Return a form for an annotation that is being compiled.
-
-        ``whole`` has the real form when the first value comes.
-        """
-
-
-class Converters(Compiler[T]):
-    """Compiles how values of one annotation are read, or how they are written."""
-
     def _compile(self, annotation: Any) -> T:
         members = bounded_members(annotation)
         if len(members) == 1:
@@ -102,7 +83,6 @@ class Converters(Compiler[T]):
     def _alone(self, plain: Any) -> T:
         if plain in ANY:
             return self._anything
-        plain = NONE if plain is None else plain
         return self._of(plain, typing.get_origin(plain) or plain, annotation_name(plain))
 
     def _bounded(self, form: T, plain: Any, bounds: Sequence[msgspec.Meta]) -> T:
@@ -126,6 +106,13 @@ class Converters(Compiler[T]):
         except Unconvertible as error:
             error.within(step)
             raise
+
+    @abstractmethod
+    def _reference(self, annotation: Any, whole: list[T]) -> T:
+        """Return a form for an annotation that is being compiled.
+
+        ``whole`` has the real form when the first value comes.
+        """
 
     @property
     @abstractmethod

@@ -121,8 +121,6 @@ def classes_of(member: Any, leaves: Mapping[type, Writer]) -> tuple[type, ...]:
     their class.
     """
     cls = typing.get_origin(member) or member
-    if cls in (None, NONE):
-        return (NONE,)
     if cls is typing.Literal:
         return tuple([type(value) for value in typing.get_args(member)])
     if not isinstance(cls, type) or getattr(cls, "_is_protocol", False) is True:

@@ -48,7 +48,7 @@ class _Packers:
 
     def of(self, annotation: Any) -> Packer | None:
         members = bounded_members(annotation)
-        others = [each for each in members if each[0] not in (None, NONE)]
+        others = [each for each in members if each[0] is not NONE]
         if len(others) != 1:
             return None
         [(plain, bounds)] = others

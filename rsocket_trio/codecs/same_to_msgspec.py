@@ -55,7 +55,7 @@ _SCALARS: Final[dict[Any, inspect.Type]] = {
     UUID: inspect.UUIDType(),
     Decimal: inspect.DecimalType(),
 }
-_TOLD_APART: Final = (bool, int, float, str, None, NONE)
+_TOLD_APART: Final = (bool, int, float, str, NONE)
 """Types whose unions need no choice: no value is of two of them."""
 _LISTS: Final = (list, abc.Sequence, abc.MutableSequence, abc.Collection)
 _MAPPINGS: Final = (dict, abc.Mapping, abc.MutableMapping)
@@ -93,7 +93,7 @@ def _has_bounded_choice(annotation: Any, seen: set[Any]) -> bool:
     msgspec 0.22 writes beyond its memory if it is only asked about some of these.
     """
     members = bounded_members(annotation)
-    others = [bounds for member, bounds in members if member not in (None, NONE)]
+    others = [bounds for member, bounds in members if member is not NONE]
     if len(others) > 1 and any(others):
         return True
     for member, _ in members:
@@ -127,7 +127,6 @@ class _Comparison:
         return _has_bounds(info, bounds) and self._is_same_alone(plain, info)
 
     def _is_same_alone(self, plain: Any, info: inspect.Type) -> bool:
-        plain = NONE if plain is None else plain
         if self._conventions.models.has(typing.get_origin(plain) or plain):
             return False
         if plain is Decimal and not self._decimals:
@@ -179,9 +178,8 @@ class _Comparison:
         if not isinstance(info, inspect.UnionType) or len(info.types) != len(members):
             return False
         if all(member in _TOLD_APART and not bounds for member, bounds in members):
-            wanted = [_SCALARS[NONE if member is None else member] for member, _ in members]
-            return all(each in info.types for each in wanted)
-        others = [each for each in members if each[0] not in (None, NONE)]
+            return all(_SCALARS[member] in info.types for member, _ in members)
+        others = [each for each in members if each[0] is not NONE]
         infos = [each for each in info.types if each != _SCALARS[NONE]]
         if len(others) != 1 or len(infos) != 1:
             return False

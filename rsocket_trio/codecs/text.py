@@ -72,7 +72,7 @@ def _no_octets(value: object) -> TypeError:
 def _takes_text(annotation: Any) -> bool:
     """Whether the annotation is str, str | None, or allows anything."""
     members = set(members_of(annotation))
-    return bool(members & {str, *ANY}) and members <= {str, None, NONE, *ANY}
+    return bool(members & {str, *ANY}) and members <= {str, NONE, *ANY}
 
 
 def _text_reader(annotation: Any) -> Callable[[bytes], str]:
@@ -94,7 +94,7 @@ def _text_writer(annotation: Any, write_other: Callable[[Any], bytes]) -> Callab
         if isinstance(value, str):
             check(value)
             return value.encode()
-        if value is None and (None in members or NONE in members):
+        if value is None and NONE in members:
             return b""  # which is read as None
         if set(ANY).isdisjoint(members):
             raise TypeError(f"expected str, got {type(value).__name__}")

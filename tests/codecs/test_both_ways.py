@@ -44,7 +44,9 @@ null true false 0 1 -1 7 1.0 1.5 -0.0 1e2 1e400 18446744073709551616 11805916207
 {"line":{"sku":"a"},"tags":{"a":[1]}} {"line":{"sku":"a"},"after":{"line":{"sku":"b"}}}
 {"name":"a","children":[{"name":"b"}]} [1,0.5] [1,0.5,null] {"deep":true}
 {"deep":true,"name":"a","high":["red"]} {"item":1,"more":[1]} {"kind":"circle","radius":1}
-{"pong":{"ping":null}} [1,] {"a":1,} 01 +1 .5 1. nul 1] ["a NaN [Infinity]
+{"pong":{"ping":null}} {"pair":[{"sku":"a"},1],"line":{"sku":"a"}}
+{"by_name":{"a":[{"sku":"a"}]},"more":{"line":{"sku":"a"}}}
+[1,] {"a":1,} 01 +1 .5 1. nul 1] ["a NaN [Infinity]
 """.split()  # noqa: SIM905 - a table
 
 

@@ -90,6 +90,20 @@ class Tagged(msgspec.Struct, tag="tagged", rename="camel", forbid_unknown_fields
     numbers: list[int] = []  # msgspec copies it
 
 
+@dataclass
+class Lacking:
+    """What it has by its class has to be in its ``vars()``, at every place where it is."""
+
+    line: Line | None = None
+    by_name: dict[str, tuple[Line, ...]] = field(default_factory=dict)
+    more: "Lacking | None" = None
+
+
+class LackingWithin(TypedDict, total=False):
+    pair: tuple[Line, int]
+    line: Line
+
+
 class Bounded(msgspec.Struct):
     number: Annotated[int, msgspec.Meta(ge=0)]
 
@@ -108,7 +122,7 @@ SAME = [
     *(annotated.Colour, Level, Line, Order[int], Order[Line], Frozen, Defined, Undecorated),
     *(Point, Tree, annotated.Options, annotated.MoreOptions, annotated.Loose, annotated.Place),
     *(annotated.Pair[int], annotated.Box[int], annotated.Ping, annotated.Circle),
-    *(annotated.Absent[int],),
+    *(annotated.Absent[int], Lacking, LackingWithin),
     *(Unset, Tagged, Boxed[int], list[Boxed[str]]),
     *(Bounded, Annotated[list[int], msgspec.Meta(max_length=1)], Annotated[int, AT_LEAST_1] | None),
     Annotated[float, AT_LEAST_1, msgspec.Meta(lt=2.5)],

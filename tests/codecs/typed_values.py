@@ -349,6 +349,8 @@ def same(one: Any, other: Any) -> bool:
         return all(same(getattr(one, name), getattr(other, name)) for name in names)
     if is_dataclass(one) and type(one) is type(other):
         names = [each.name for each in fields(one)]
+        if getattr(one, "__dict__", {}).keys() != getattr(other, "__dict__", {}).keys():
+            return False
         return all(same(getattr(one, name), getattr(other, name)) for name in names)
     if hasattr(one, "__dict__") and type(one) is type(other) and not isinstance(one, enum.Enum):
         return same(vars(one), vars(other))
