@@ -79,10 +79,12 @@ if TYPE_CHECKING:
         Authenticate,
         Call,
         Caller,
+        DeclaredStream,
         Delivery,
         ErrorMap,
         Interaction,
         ItemStream,
+        MarkStream,
         Middleware,
         OnResume,
         OnSetup,
@@ -92,6 +94,12 @@ if TYPE_CHECKING:
         RequestFacts,
         Route,
         Router,
+        declaration,
+        fire_and_forget,
+        injected,
+        request_channel,
+        request_response,
+        request_stream,
     )
     from .server import Server, ServerStatistics, serve, serve_transport
     from .sockets.allowed import Allow, Allowed
@@ -128,6 +136,7 @@ __all__ = [
     "ConnectionStatistics",
     "CustomAuthentication",
     "CustomError",
+    "DeclaredStream",
     "Delivery",
     "Dial",
     "ErrorCode",
@@ -149,6 +158,7 @@ __all__ = [
     "Limits",
     "LocalProtocolError",
     "MalformedFrame",
+    "MarkStream",
     "MemorySessionStore",
     "Metadata",
     "MetadataError",
@@ -200,7 +210,13 @@ __all__ = [
     "__version__",
     "connect",
     "current_trace",
+    "declaration",
+    "fire_and_forget",
+    "injected",
     "parse_uri",
+    "request_channel",
+    "request_response",
+    "request_stream",
     "serve",
     "serve_transport",
 ]
@@ -236,8 +252,10 @@ _HOMES = {
         "requester": "ConnectionStatistics Requester",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
-            "Authenticate Call Caller Delivery ErrorMap Interaction ItemStream Middleware OnResume "
-            "OnSetup Outcome Principal RegisteredRoute RequestFacts Route Router"
+            "Authenticate Call Caller DeclaredStream Delivery ErrorMap Interaction ItemStream "
+            "MarkStream Middleware OnResume OnSetup Outcome Principal RegisteredRoute RequestFacts "
+            "Route Router declaration fire_and_forget injected request_channel request_response "
+            "request_stream"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",

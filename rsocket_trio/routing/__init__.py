@@ -28,6 +28,8 @@ The modules, in reading order:
 - ``converted_streams``: streams of payloads as streams of objects, and back
 - ``owned_items``: the items of an answer, within a block that lives as long as they do
 - ``refusals``: the texts for peer and log, of requests that are refused or fail
+- ``declarations``: handlers that both ends share: marks, and what is marked
+- ``declared_calls``: from the arguments of a call to the request for a declared handler
 - ``caller``: the client's side of a router
 """
 
@@ -37,11 +39,20 @@ from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
 from .call import Call, Outcome
 from .caller import Caller, ItemStream
+from .declarations import (
+    DeclaredStream,
+    MarkStream,
+    declaration,
+    fire_and_forget,
+    request_channel,
+    request_response,
+    request_stream,
+)
 from .error_map import ErrorMap
 from .guards import OnResume, OnSetup
 from .kinds import Delivery
 from .middleware import Middleware
-from .parameters import Route
+from .parameters import Route, injected
 from .principal import Principal
 from .router import RegisteredRoute, Router
 
@@ -49,10 +60,12 @@ __all__ = [
     "Authenticate",
     "Call",
     "Caller",
+    "DeclaredStream",
     "Delivery",
     "ErrorMap",
     "Interaction",
     "ItemStream",
+    "MarkStream",
     "Middleware",
     "OnResume",
     "OnSetup",
@@ -62,4 +75,10 @@ __all__ = [
     "RequestFacts",
     "Route",
     "Router",
+    "declaration",
+    "fire_and_forget",
+    "injected",
+    "request_channel",
+    "request_response",
+    "request_stream",
 ]

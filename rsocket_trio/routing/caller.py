@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, final, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    cast,
+    final,
+    overload,
+)
 
 import trio
 
@@ -19,9 +30,13 @@ from ..metadata.composite import CompositeMetadata
 from ..metadata.data_mime_types import DataMimeType
 from ..metadata.mime_types import MIME, mime_type_name, same_mime_type
 from ..payload import Payload
+from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from ..sealed import Sealed, make
 from .converted_streams import READY, EncodedItems
+from .declarations import DeclaredStream
+from .declared_calls import NOTHING, Endpoint, Typed, endpoints_of
+from .templates import check_prefix
 
 if TYPE_CHECKING:
     import typing
@@ -32,11 +47,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Caller", "ItemStream"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _Form: TypeAlias = "UnionType | typing._SpecialForm | None"  # noqa: SLF001  # has no other name
 """A type that is no class, such as ``int | None`` or ``Annotated[int, ...]``. It is not `Any`: then
 a class that is not what the caller expects would be accepted as well, and the result be `Any`."""
-_NOTHING: Final[Any] = object()
 _MAX_CHECKED: Final = 256
 
 
@@ -66,6 +81,11 @@ class Caller:
         self._checked: set[Any] = set()
         self._composite = same_mime_type(requester.metadata_mime_type, MIME.COMPOSITE_METADATA)
 
+    @property
+    def requester(self) -> Requester:
+        """The requester: for payloads, metadata pushes, leases, and the end of the connection."""
+        return self._requester
+
     # -- conversion -------------------------------------------------------------------------
 
     def encode(self, value: object, mime_type: str | None = None) -> Payload:
@@ -75,14 +95,17 @@ class Caller:
             CodecError: It cannot be written in this MIME type.
             TypeError: It is a `Payload` or a `StreamedPayload`: those go out by `Requester`.
         """
+        if mime_type is not None and type(mime_type) is not str:
+            argument("mime_type", mime_type, instance_of(str, none=True))
+        return self._encoded(value, type(value), mime_type)
+
+    def _encoded(self, value: object, annotation: Any, mime_type: str | None) -> Payload:
         if isinstance(value, READY):
             raise TypeError(
                 f"a Caller takes an object and makes the {type(value).__name__} of it: to send one "
                 "of your own, call the same method of the Requester"
             )
-        if mime_type is not None and type(mime_type) is not str:
-            argument("mime_type", mime_type, instance_of(str, none=True))
-        return Payload(self._codecs.encode(value, type(value), mime_type or self._mime_type))
+        return Payload(self._codecs.encode(value, annotation, mime_type or self._mime_type))
 
     @overload
     def decode(self, payload: Payload | None, returns: type[T]) -> T: ...
@@ -131,6 +154,100 @@ class Caller:
                 raise CodecError("the metadata of the response cannot be read") from error
         return self._codecs.decoder(returns, mime_type)
 
+    # -- declared handlers ------------------------------------------------------------------
+
+    def of(
+        self,
+        declaration: Callable[..., T],
+        *,
+        prefix: str = "",
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> T:
+        """Return an object whose methods send requests: ``chat = caller.of(Chat)``.
+
+        Each method that is marked in the class, e.g. by `rsocket_trio.request_response`, takes the
+        arguments that are declared, without what the server fills. ``await`` those of one result;
+        those of streams and channels open an `ItemStream`: ``async with chat.messages("lobby") as
+        items``. Their errors are those of the method of this class for their interaction. A
+        variable of a route that is no segment of one is a `ValueError`.
+
+        Args:
+            declaration: The class, or a `typing.Protocol`. No object of it is made.
+            prefix: Put before its routes, as by the router that includes them at the other end.
+            metadata: Metadata besides the route, for each of its requests.
+            prefetch: For its streams and channels, as for `request_stream`.
+
+        Raises:
+            TypeError: Nothing is marked, or a marked method cannot be called; the text says why.
+            ValueError: The prefix cannot begin a route.
+        """
+        if not isinstance(declaration, type):
+            raise TypeError(f"of takes a class; call the function {declaration!r} by Caller.call")
+        check_prefix(prefix)
+
+        def send(endpoint: Endpoint, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+            return self._send(endpoint, args, options, metadata, prefetch)
+
+        endpoints = endpoints_of(declaration, prefix, self._codecs)
+        return cast(T, Typed(declaration, endpoints, send))
+
+    @overload
+    def call(
+        self, declared: DeclaredStream[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> AbstractAsyncContextManager[ItemStream[T]]: ...
+    @overload
+    def call(
+        self,
+        declared: Callable[P, Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, T]: ...
+    def call(self, declared: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Send a request to a marked function: ``await caller.call(greet, "trio")``.
+
+        Args:
+            declared: The function; it is not called here. Methods of classes are called by `of`.
+            args: Its arguments, without what the server fills.
+            kwargs: Arguments by name.
+
+        Returns:
+            What a method of the object that `of` returns would.
+
+        Raises:
+            TypeError: It is not marked, or cannot be called, or not with these arguments.
+            ValueError: A variable of the route is no segment of one.
+            CodecError: An argument cannot be written.
+        """
+        if isinstance(declared, type):
+            raise TypeError(f"call takes a function; call {declared.__qualname__} by Caller.of")
+        (endpoint,) = endpoints_of(declared, "", self._codecs).values()
+        return self._send(endpoint, args, kwargs)
+
+    def _send(
+        self,
+        endpoint: Endpoint,
+        args: tuple[Any, ...],
+        options: dict[str, Any],
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> Any:
+        route, value = endpoint.filled(args, options)
+        returns, annotation = endpoint.result, endpoint.annotation
+        match endpoint.interaction:
+            case Interaction.REQUEST_RESPONSE:
+                payload = self._request(route, value, metadata, annotation)
+                return self._response(payload, route, metadata, returns)
+            case Interaction.FIRE_AND_FORGET:
+                payload = self._request(route, value, metadata, annotation)
+                return self._requester.fire_and_forget(payload, route=route, metadata=metadata)
+            case Interaction.REQUEST_STREAM:
+                payload = self._request(route, value, metadata, annotation)
+                return self._stream(payload, route, metadata, returns, prefetch, None)
+            case _:
+                return self._channel(value, annotation, route, metadata, returns, prefetch, None)
+
     # -- requests ---------------------------------------------------------------------------
 
     @overload
@@ -162,7 +279,7 @@ class Caller:
     async def request_response(
         self,
         route: str,
-        value: object = _NOTHING,
+        value: object = NOTHING,
         *,
         returns: Any = Any,
         metadata: Metadata | None = None,
@@ -185,13 +302,16 @@ class Caller:
         If cancelled: as `Requester.request_response`.
         """
         self._check(returns)
-        response = await self._requester.request_response(
-            self._request(route, value, metadata), route=route, metadata=metadata
-        )
+        return await self._response(self._request(route, value, metadata), route, metadata, returns)
+
+    async def _response(
+        self, payload: Payload, route: str, metadata: Metadata | None, returns: Any
+    ) -> Any:
+        response = await self._requester.request_response(payload, route=route, metadata=metadata)
         return self.decode(response, returns)
 
     async def fire_and_forget(
-        self, route: str, value: object = _NOTHING, *, metadata: Metadata | None = None
+        self, route: str, value: object = NOTHING, *, metadata: Metadata | None = None
     ) -> None:
         """Send a value to a route; see `Requester.fire_and_forget`.
 
@@ -213,6 +333,7 @@ class Caller:
         returns: type[T],
         metadata: Metadata | None = None,
         prefetch: int | None = None,
+        initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[T]]: ...
     @overload
     def request_stream(
@@ -223,6 +344,7 @@ class Caller:
         returns: _Form,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
+        initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
     @overload
     def request_stream(
@@ -232,15 +354,17 @@ class Caller:
         *,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
+        initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
     def request_stream(
         self,
         route: str,
-        value: object = _NOTHING,
+        value: object = NOTHING,
         *,
         returns: Any = Any,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
+        initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         """Open a stream of objects: ``async with caller.request_stream(...) as items``.
 
@@ -250,6 +374,7 @@ class Caller:
             returns: The type of an item.
             metadata: Metadata besides the route.
             prefetch: As for `Requester.request_stream`.
+            initial_request_n: As there.
 
         Returns:
             A context manager for the `ItemStream`. Leaving it before the end of the stream cancels
@@ -264,8 +389,24 @@ class Caller:
         If cancelled: as `Requester.request_stream`.
         """
         self._check(returns)
+        payload = self._request(route, value, metadata)
+        return self._stream(payload, route, metadata, returns, prefetch, initial_request_n)
+
+    def _stream(
+        self,
+        payload: Payload,
+        route: str,
+        metadata: Metadata | None,
+        returns: Any,
+        prefetch: int | None,
+        initial_request_n: int | None,
+    ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         opened = self._requester.request_stream(
-            self._request(route, value, metadata), route=route, metadata=metadata, prefetch=prefetch
+            payload,
+            route=route,
+            metadata=metadata,
+            prefetch=prefetch,
+            initial_request_n=initial_request_n,
         )
         return OnlyByBlock(self._items(opened, returns), "request_stream")
 
@@ -278,6 +419,7 @@ class Caller:
         returns: type[T],
         metadata: Metadata | None = None,
         prefetch: int | None = None,
+        initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[T]]: ...
     @overload
     def request_channel(
@@ -288,6 +430,7 @@ class Caller:
         returns: _Form,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
+        initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
     @overload
     def request_channel(
@@ -297,6 +440,7 @@ class Caller:
         *,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
+        initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
     def request_channel(
         self,
@@ -306,6 +450,7 @@ class Caller:
         returns: Any = Any,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
+        initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         """Exchange streams of objects: ``async with caller.request_channel(...) as items``.
 
@@ -315,6 +460,7 @@ class Caller:
             returns: The type of an item that is received.
             metadata: Metadata besides the route.
             prefetch: As for `Requester.request_stream`.
+            initial_request_n: As there.
 
         Returns:
             A context manager for the `ItemStream` of received items. Leaving it while either half
@@ -330,10 +476,24 @@ class Caller:
         """
         self._check(returns)
         check_source("values", values, "objects")
+        return self._channel(values, None, route, metadata, returns, prefetch, initial_request_n)
+
+    def _channel(
+        self,
+        values: Any,
+        annotation: Any,
+        route: str,
+        metadata: Metadata | None,
+        returns: Any,
+        prefetch: int | None,
+        initial_request_n: int | None,
+    ) -> AbstractAsyncContextManager[ItemStream[Any]]:
+        """Open a channel for items of one type; ``None``: each is written by its own."""
         mime_type = self._type_of(route, metadata)
 
         def encode(value: object) -> bytes:
-            return self.encode(value, mime_type).data
+            written = type(value) if annotation is None else annotation
+            return self._encoded(value, written, mime_type).data
 
         source: AsyncIterable[Any] | Iterable[Any]
         if isinstance(values, AsyncIterable | Publisher):
@@ -341,7 +501,11 @@ class Caller:
         else:
             source = (Payload(encode(value)) for value in values)
         opened = self._requester.request_channel(
-            source, route=route, metadata=metadata, prefetch=prefetch
+            source,
+            route=route,
+            metadata=metadata,
+            prefetch=prefetch,
+            initial_request_n=initial_request_n,
         )
         return OnlyByBlock(self._items(opened, returns), "request_channel")
 
@@ -352,9 +516,13 @@ class Caller:
         async with opened as payloads:
             yield make(ItemStream, payloads, lambda metadata: self._decoder(returns, metadata))
 
-    def _request(self, route: object, value: object, metadata: Metadata | None) -> Payload:
+    def _request(
+        self, route: object, value: object, metadata: Metadata | None, annotation: Any = None
+    ) -> Payload:
         mime_type = self._type_of(route, metadata)
-        return Payload() if value is _NOTHING else self.encode(value, mime_type)
+        if value is NOTHING:
+            return Payload()
+        return self._encoded(value, type(value) if annotation is None else annotation, mime_type)
 
     def _type_of(self, route: object, metadata: Metadata | None) -> str | None:
         if not isinstance(route, str):
@@ -424,6 +592,15 @@ class ItemStream(
 
     async def __anext__(self) -> T:
         return self._read(await anext(self._payloads))
+
+    def request_n(self, n: int) -> None:
+        """Grant ``n`` more items, of a stream with ``prefetch=0``: `PayloadStream.request_n`.
+
+        Raises:
+            LocalProtocolError: As for that method.
+            trio.ClosedResourceError: The stream was closed here.
+        """
+        self._payloads.request_n(n)
 
     async def aclose(self) -> None:
         """Stop receiving; before the end this cancels the stream at the peer.

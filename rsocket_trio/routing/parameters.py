@@ -38,12 +38,14 @@ from .kinds import Delivery, EventBatch, Kind
 from .principal import Principal, marked, marks_a_part, plain
 
 __all__ = [
+    "ARGUMENTS",
     "EMPTY",
     "FACTS",
     "INJECTED",
     "Parameter",
     "Route",
     "Source",
+    "injected",
     "name_of",
     "of_variable",
     "read_parameter",
@@ -99,6 +101,9 @@ class Source(Enum):
     EVENTS = "events"
 
 
+ARGUMENTS: Final = (Source.DATA, Source.VARIABLE, Source.CHANNEL)
+"""What the requester gives. All else is filled in where the handler is."""
+
 INJECTED: Final[dict[object, Source]] = {
     Payload: Source.PAYLOAD,
     PayloadBody: Source.BODY,
@@ -126,6 +131,19 @@ def register_fact(annotation: type, key: str) -> None:
         key: Where `TransportInfo.extra` has the object.
     """
     FACTS[annotation] = FACTS[annotation | None] = key
+
+
+class _Injected:
+    """The type of `injected`."""
+
+    def __repr__(self) -> str:
+        return "injected"
+
+
+injected: Final[Any] = _Injected()
+"""The default of a parameter that the server fills, such as ``peer: Requester = injected``.
+
+So type checkers do not ask callers for it. A call of the function itself has to give it."""
 
 
 @attrs.frozen
@@ -249,6 +267,9 @@ def read_parameter(
         or (source is Source.DATA and annotation is not bytes)
     ):
         reason = f"there are no data for {name!r}: annotate it bytes or CompositeMetadata"
+        raise wrong(function, interaction, reason)
+    if parameter.default is injected and source in ARGUMENTS:
+        reason = f"its parameter {name!r} is not filled by the server, so it cannot be injected"
         raise wrong(function, interaction, reason)
     by_keyword = parameter.kind is parameter.KEYWORD_ONLY
     read = Parameter(name, source, annotation, parameter.default, by_keyword, published)

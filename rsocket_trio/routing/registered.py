@@ -64,6 +64,12 @@ class Registered:
     layers: tuple[Layer, ...] = ()
 
     @property
+    def key(self) -> str | None:
+        """What it is found by: `Template.key`; ``None`` for requests without a route."""
+        template = self.signature.template
+        return None if template is None else template.key
+
+    @property
     def route(self) -> str | None:
         """The route with its variables; ``None`` for requests without one."""
         template = self.signature.template

@@ -16,6 +16,7 @@ from ..responder import Responder, Setup
 from ..tracing import Tracing
 from .access import Authenticate
 from .bound import BoundRouter
+from .declarations import implemented
 from .error_map import ErrorMap, translating
 from .guards import Guard, Guards, OnResume, OnSetup
 from .handler import Context
@@ -314,6 +315,35 @@ class Router(Responder):
             raise TypeError(f"write @router.events(): events come without a route {function!r}")
         return self._register(Delivery.EVENTS, None, middleware, thread)(function)
 
+    def add(
+        self, served: object, *, as_: type | None = None, middleware: Iterable[Middleware] = ()
+    ) -> None:
+        """Serve what is marked: the methods of an object, or one function.
+
+        `rsocket_trio.request_response`, `rsocket_trio.request_stream` and their siblings mark. A
+        caller of the same class or function is `Caller.of` or `Caller.call`.
+
+        Args:
+            served: The object or the function.
+            as_: The class that declares the methods, such as a `typing.Protocol`; by default that
+                of the object. The object may have more methods, and its methods may have more
+                parameters, which the server fills.
+            middleware: Blocks around each of the handlers, as for `request_response`.
+
+        Raises:
+            TypeError: Nothing is marked; or a method is missing, does not fit its declaration, or
+                cannot be such a handler.
+            ValueError: There is a handler for one of the routes already. In all these cases
+                nothing is added.
+        """
+        layer = Layer(middleware=check_middleware(middleware))
+        self._table.add(
+            *[
+                self._registered(function, declared.interaction, declared.route, layer)
+                for declared, function in implemented(served, as_)
+            ]
+        )
+
     def include(
         self, other: Router, prefix: str = "", *, middleware: Iterable[Middleware] = ()
     ) -> None:
@@ -388,19 +418,29 @@ class Router(Responder):
             )
         table = self._table
         template = None if route is None else Template.parse(table.prefix + route)
-        key = None if template is None else template.key
-        table.check_free(interaction, key)
+        table.check_free(interaction, None if template is None else template.key)
         layer = Layer(middleware=check_middleware(middleware))
 
         def register(function: F) -> F:
-            signature = read_signature(function, interaction, thread, template)
-            if route is not None:
-                check_taken(signature, Template.parse(route).names if "{" in route else ())
-            layers = (layer,) * layer.is_needed
-            table.add(interaction, key, Registered(signature, table.settings, layers))
+            table.add(self._registered(function, interaction, route, layer, thread))
             return function
 
         return register
+
+    def _registered(
+        self,
+        function: Callable[..., Any],
+        interaction: Kind,
+        route: str | None,
+        layer: Layer,
+        thread: bool | trio.CapacityLimiter = False,
+    ) -> Registered:
+        table = self._table
+        template = None if route is None else Template.parse(table.prefix + route)
+        signature = read_signature(function, interaction, thread, template)
+        if route is not None:
+            check_taken(signature, Template.parse(route).names if "{" in route else ())
+        return Registered(signature, table.settings, (layer,) * layer.is_needed)
 
 
 def _check_prefix(prefix: object) -> None:

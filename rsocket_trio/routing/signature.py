@@ -131,6 +131,8 @@ def read_signature(
     interaction: Kind,
     thread: bool | trio.CapacityLimiter = False,
     template: Template | None = None,
+    *,
+    is_called: bool = True,
 ) -> Signature:
     """Read what a handler takes and returns.
 
@@ -139,12 +141,14 @@ def read_signature(
         interaction: What it answers.
         thread: It is not async, and runs in a worker thread.
         template: The route that it is registered for.
+        is_called: False for one that is only read, such as a method of a protocol.
 
     Raises:
         TypeError: It cannot be a handler of that interaction; the text says what to change.
     """
     inner, bound = unpacked(function)
-    _check_kind(inner, interaction, thread)
+    if is_called:
+        _check_kind(inner, interaction, thread)
     hints = _hints(inner)
     variables = () if template is None else template.names
     parameters = tuple(

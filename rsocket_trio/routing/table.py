@@ -51,15 +51,22 @@ class Table:
         # Weak: an acceptor may make a router for each connection, and include a common one.
         self.included_in: WeakKeyDictionary[Table, dict[str, Layer]] = WeakKeyDictionary()
 
-    def add(self, interaction: Kind, route: str | None, registered: Registered) -> None:
-        """Add a handler here and to the tables that include this one.
+    def add(self, *new: Registered) -> None:
+        """Add handlers here and to the tables that include this one: all of them, or none.
 
         Raises:
-            TypeError: The codecs of one of them do not convert the types of the handler.
-            ValueError: One of them has a handler for this route, or the route gets too long there.
+            TypeError: The codecs of one of them do not convert the types of a handler.
+            ValueError: One of them has a handler for a route, or the route gets too long there.
         """
-        _check(registered)
-        _add(list(self.reached(interaction, route, registered)))
+        for each in new:
+            _check(each)
+        _add(
+            [
+                added
+                for each in new
+                for added in self.reached(each.signature.interaction, each.key, each)
+            ]
+        )
 
     def include(self, other: Table, prefix: str, layer: Layer) -> None:
         """Add the handlers of another table, and those that it gets later.

@@ -21,9 +21,10 @@ from ..metadata.routing import encode_route
 if TYPE_CHECKING:
     from .registered import Registered
 
-__all__ = ["Found", "Routes", "Template", "check_prefix"]
+__all__ = ["VARIABLE", "Found", "Routes", "Template", "check_prefix"]
 
-_VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
+VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
+"""Splits a template into texts and what stands between braces, by turns."""
 _ONE: Final = "."
 _REST: Final = ".."
 """Keys for variables in a node. They cannot be segments, as these end at a dot."""
@@ -52,7 +53,7 @@ class Template:
         """
         if "{" not in text and "}" not in text:
             return cls(_checked(text), text, ())
-        *pieces, end = _VARIABLE.split(text)
+        *pieces, end = VARIABLE.split(text)
         names: list[str] = []
         key = ""
         for literal, written in zip(pieces[::2], pieces[1::2], strict=True):

@@ -1,4 +1,4 @@
-"""The variables of routes as values of handlers: `variable_reader`, `check_variable`."""
+"""The variables of routes as values, and back: `variable_reader`, `variable_writer`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..codecs.annotations import (
 from ..codecs.mismatch import Unconvertible
 from ..metadata.mime_types import MIME
 
-__all__ = ["check_variable", "variable_reader"]
+__all__ = ["check_variable", "variable_reader", "variable_writer"]
 
 _NUMBERS: Final = (bool, int, float, Decimal)
 _CONTAINERS: Final = (list, tuple, set, frozenset, dict, bytes, bytearray, memoryview)
@@ -75,3 +75,19 @@ def variable_reader(annotation: Any, codecs: Codecs) -> Callable[[str], Any]:
             return decode(text.encode())
 
     return read
+
+
+def variable_writer(annotation: Any, codecs: Codecs) -> Callable[[Any], str]:
+    """Return a function that writes what `variable_reader` reads; it raises `CodecError`.
+
+    Raises:
+        TypeError: No variable can be of this type.
+    """
+    check_variable(annotation, codecs)
+    encode = codecs.encoder(annotation, MIME.JSON)
+
+    def write(value: Any) -> str:
+        written = encode(value).decode()
+        return str(json.loads(written)) if written[:1] == '"' else written
+
+    return write
