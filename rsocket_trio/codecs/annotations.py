@@ -29,16 +29,14 @@ __all__ = [
     "aliased",
     "annotation_name",
     "bounded_members",
-    "class_fields",
     "class_hints",
+    "fields_of",
     "has_fields",
     "is_bound",
     "is_named_tuple",
     "is_typed_dict",
     "members_of",
-    "named_tuple_fields",
     "stripped",
-    "typed_dict_fields",
     "with_names",
 ]
 
@@ -230,16 +228,29 @@ def is_named_tuple(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-def class_fields(annotation: Any) -> list[Field]:
-    """Return the fields of an attrs class, a dataclass or a struct that its ``__init__`` takes.
+def fields_of(annotation: Any) -> list[Field]:
+    """Return the fields of a class, the keys of a TypedDict or the places of a NamedTuple.
 
-    The tag of a struct is the first of its fields.
+    These are the fields of an attrs class, a dataclass or a struct that its ``__init__`` takes. The
+    tag of a struct is the first of its fields. Other types have none.
 
     Raises:
         Unconvertible: An annotation cannot be resolved, or the name in the metadata is no text.
     """
     cls = typing.get_origin(annotation) or annotation
-    hints = class_hints(annotation)
+    if has_fields(cls):
+        return _class_fields(cls, class_hints(annotation))
+    if is_typed_dict(cls):
+        return _typed_dict_fields(cls, annotation)
+    if is_named_tuple(cls):
+        hints, defaults = class_hints(annotation), getattr(cls, "_field_defaults", {})
+        return [
+            Field(key, key, key, hints.get(key, Any), key not in defaults) for key in cls._fields
+        ]
+    return []
+
+
+def _class_fields(cls: Any, hints: dict[str, Any]) -> list[Field]:
     if issubclass(cls, msgspec.Struct):
         return _struct_fields(cls, hints)
     if attrs.has(cls):
@@ -305,17 +316,10 @@ def _given_to(converter: Any) -> Any:
         return None
 
 
-def typed_dict_fields(annotation: Any) -> list[Field]:
-    """Return the keys of a TypedDict.
-
-    ``__required_keys__`` knows the ``total`` of the class that a key comes from. `Required` and
-    `NotRequired` at the key itself take precedence, and ``__required_keys__`` has not seen them if
-    annotations are text.
-
-    Raises:
-        Unconvertible: An annotation cannot be resolved.
-    """
-    cls = typing.get_origin(annotation) or annotation
+def _typed_dict_fields(cls: Any, annotation: Any) -> list[Field]:
+    # ``__required_keys__`` knows the ``total`` of the class that a key comes from. `Required` and
+    # `NotRequired` at the key itself take precedence, and it has not seen them if annotations are
+    # text.
     variables: Variables = {typing.Self: annotation}
     for bound in _variables(annotation).values():
         variables |= bound
@@ -329,20 +333,6 @@ def typed_dict_fields(annotation: Any) -> list[Field]:
             qualified = typing.get_args(qualified)[0]
         fields.append(Field(name, name, name, _substituted(hint, variables), required))
     return fields
-
-
-def named_tuple_fields(annotation: Any) -> list[Field]:
-    """Return the fields of a NamedTuple, in order.
-
-    Raises:
-        Unconvertible: An annotation cannot be resolved.
-    """
-    cls: Any = typing.get_origin(annotation) or annotation
-    hints = class_hints(annotation)
-    defaults: Mapping[str, Any] = getattr(cls, "_field_defaults", {})
-    return [
-        Field(name, name, name, hints.get(name, Any), name not in defaults) for name in cls._fields
-    ]
 
 
 def class_hints(annotation: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import attrs
 import msgspec
 
 from ..field_checks import one_of, optional
-from .annotations import Field, class_fields
+from .annotations import Field, fields_of, has_fields
 from .mismatch import Unconvertible
 from .models import Models
 
@@ -37,14 +37,15 @@ class Conventions:
     models: Models = attrs.field(factory=Models)
 
     def fields(self, annotation: Any) -> list[Field]:
-        """Return the fields of an attrs class or a dataclass, with their names in data.
+        """Return `fields_of` an annotation, with their names in data.
 
         Raises:
             Unconvertible: An annotation cannot be resolved, or two fields have one name.
         """
-        fields = class_fields(annotation)
+        fields = fields_of(annotation)
         cls = typing.get_origin(annotation) or annotation
-        if self.rename is not None and not issubclass(cls, msgspec.Struct):  # it has its own
+        renames = has_fields(cls) and not issubclass(cls, msgspec.Struct)  # it has its own
+        if self.rename is not None and renames:
             fields = [
                 attrs.evolve(field, key=_camel(field.name)) if field.key == field.name else field
                 for field in fields

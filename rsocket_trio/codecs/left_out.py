@@ -12,15 +12,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from .annotations import (
-    class_fields,
-    has_fields,
-    is_named_tuple,
-    is_typed_dict,
-    members_of,
-    named_tuple_fields,
-    typed_dict_fields,
-)
+from .annotations import fields_of, has_fields, is_named_tuple, is_typed_dict, members_of
 
 __all__ = ["class_attribute", "completed"]
 
@@ -88,13 +80,7 @@ def _classes_in(annotation: Any, parts: Parts, seen: set[Any]) -> set[Any]:
     found: set[Any] = set()
     for plain in members_of(annotation):
         cls = typing.get_origin(plain) or plain
-        if has_fields(cls):
-            fields = class_fields(plain)
-        elif is_typed_dict(cls):
-            fields = typed_dict_fields(plain)
-        elif is_named_tuple(cls):
-            fields = named_tuple_fields(plain)
-        else:
+        if not (has_fields(cls) or is_typed_dict(cls) or is_named_tuple(cls)):
             arguments = () if cls is typing.Literal else typing.get_args(plain)
             found.update(*[_classes_in(each, parts, seen) for each in arguments])
             continue
@@ -102,7 +88,7 @@ def _classes_in(annotation: Any, parts: Parts, seen: set[Any]) -> set[Any]:
         if plain not in seen:
             seen.add(plain)
             of_class = parts.setdefault(cls, {})
-            for field in fields:
+            for field in fields_of(plain):
                 classes = _classes_in(field.annotation, parts, seen)
                 of_class.setdefault(field.name, set()).update(classes)
     return found

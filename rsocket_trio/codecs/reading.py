@@ -27,9 +27,7 @@ from .annotations import (
     is_named_tuple,
     is_typed_dict,
     members_of,
-    named_tuple_fields,
     stripped,
-    typed_dict_fields,
 )
 from .compiling import Bounded, Converters, Kept
 from .conventions import Conventions
@@ -192,7 +190,7 @@ class _Compiler(Converters[Shape]):
         if has_fields(cls):
             return self._class(plain, cls, name)
         if is_typed_dict(cls):
-            return Shape(self._fields(typed_dict_fields(plain), name), DICT)
+            return Shape(self._fields(conventions.fields(plain), name), DICT)
         if is_named_tuple(cls):
             return self._named_tuple(plain, cls, name)
         return self._leaf(cls) or self._container(plain, cls, typing.get_args(plain), name)
@@ -274,7 +272,7 @@ class _Compiler(Converters[Shape]):
         return Shape(lambda value: made(cls, (), read(value), keys), DICT)
 
     def _named_tuple(self, plain: Any, cls: Any, name: str) -> Shape:
-        fields = named_tuple_fields(plain)
+        fields = self._readers.conventions.fields(plain)
         steps = [f".{field.key}" for field in fields]
         parts = [
             (step, self._part(step, (field.annotation,)).read)

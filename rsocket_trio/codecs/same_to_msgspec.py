@@ -32,8 +32,6 @@ from .annotations import (
     has_fields,
     is_named_tuple,
     is_typed_dict,
-    named_tuple_fields,
-    typed_dict_fields,
 )
 from .compiling import Bounded
 from .conventions import Conventions
@@ -134,6 +132,7 @@ class _Comparison:
         if plain in _SCALARS:
             return type(info) is type(_SCALARS[plain])
         cls, arguments = typing.get_origin(plain) or plain, typing.get_args(plain)
+        fields = self._conventions.fields(plain)
         match info:
             case inspect.LiteralType(values=values):
                 return _is_same_literal(cls, arguments, values)
@@ -155,23 +154,18 @@ class _Comparison:
                 of_text = arguments[:1] == (str,) == _names(key)
                 return cls in _MAPPINGS and of_text and self.is_same(arguments[1], value)
             case inspect.DataclassType(cls=understood, fields=parts):
-                fields = self._conventions.fields(plain) if has_fields(cls) else []
                 same = _is(cls, understood) and _is_made_by_fields(cls, fields)
                 return same and self._have_same(plain, fields, parts)
             case inspect.StructType(cls=understood, fields=parts):
                 same = _is(cls, understood) and _is_plain_struct(cls)
-                fields = (
-                    [each for each in self._conventions.fields(plain) if each.stored]
-                    if same
-                    else []
-                )
-                return same and self._have_same(plain, fields, parts)
+                stored = [each for each in fields if each.stored]
+                return same and self._have_same(plain, stored, parts)
             case inspect.TypedDictType(cls=understood, fields=parts):
                 same = _is(cls, understood) and is_typed_dict(cls)
-                return same and self._have_same(plain, typed_dict_fields(plain), parts)
+                return same and self._have_same(plain, fields, parts)
             case inspect.NamedTupleType(cls=understood, fields=parts):
                 same = _is(cls, understood) and is_named_tuple(cls) and _is_made_by_parts(cls)
-                return same and self._have_same(plain, named_tuple_fields(plain), parts)
+                return same and self._have_same(plain, fields, parts)
         return False
 
     def _is_same_union(self, members: Bounded, info: inspect.Type) -> bool:

@@ -15,14 +15,7 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
-from .annotations import (
-    Field,
-    annotation_name,
-    has_fields,
-    is_typed_dict,
-    stripped,
-    typed_dict_fields,
-)
+from .annotations import Field, annotation_name, is_typed_dict, stripped
 from .conventions import Conventions
 from .forms import Form, Writer, another
 from .mismatch import Mismatch, Unconvertible, kind_of
@@ -98,7 +91,7 @@ def _chosen(
     elif kind is dict:
         # A class that converts itself may be read from more, and its fields say nothing.
         classes = [
-            (_fields_of(member, conventions) if shape.takes == DICT else [], shape.read)
+            (conventions.fields(member) if shape.takes == DICT else [], shape.read)
             for member, shape in candidates
         ]
         choice = _choice_by_fields(name, classes, conventions)
@@ -167,7 +160,7 @@ def writer_of(name: str, candidates: list[tuple[Any, Form]], conventions: Conven
     if len(writers) == 1:
         return writers[0]
     if all(is_typed_dict(member) for member, _ in candidates):
-        fields = [_fields_of(member, conventions) for member, _ in candidates]
+        fields = [conventions.fields(member) for member, _ in candidates]
         choice = _choice_by_fields(name, list(zip(fields, writers, strict=True)), conventions)
         if choice is not None:
             return choice
@@ -186,14 +179,6 @@ def writer_of(name: str, candidates: list[tuple[Any, Form]], conventions: Conven
         return found[0]
 
     return write
-
-
-def _fields_of(member: Any, conventions: Conventions) -> list[Field]:
-    """Return the fields of a class or a typed dict; no fields for other types."""
-    cls = typing.get_origin(member) or member
-    if has_fields(cls):
-        return conventions.fields(member)
-    return typed_dict_fields(member) if is_typed_dict(cls) else []
 
 
 def _by_tag(

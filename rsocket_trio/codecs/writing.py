@@ -26,9 +26,7 @@ from .annotations import (
     is_named_tuple,
     is_typed_dict,
     members_of,
-    named_tuple_fields,
     stripped,
-    typed_dict_fields,
 )
 from .compiling import Bounded, Converters, Kept
 from .conventions import Conventions
@@ -200,22 +198,23 @@ class _Compiler(Converters[Form]):
             return Form(as_it_is)
         if not isinstance(cls, type):
             raise no_way(plain)
-        write = self._all.conventions.models.writer_of(plain)
+        conventions = self._all.conventions
+        write = conventions.models.writer_of(plain)
         if write is not None:
             return self._model(write)
         if issubclass(cls, Enum):
-            if self._all.conventions.are_named(cls):
+            if conventions.are_named(cls):
                 return Form(instances((cls,), name, lambda member: member.name))
             anything = self._all.anything
             for kind in {type(member.value) for member in cls}:
                 self._part(".value", (kind,))
             return Form(instances((cls,), name, lambda member: anything(member.value)))
         if has_fields(cls):
-            return Form(self._object(self._all.conventions.fields(plain), cls, name))
+            return Form(self._object(conventions.fields(plain), cls, name))
         if is_typed_dict(cls):
-            return Form(self._typed_dict(typed_dict_fields(plain), name))
+            return Form(self._typed_dict(conventions.fields(plain), name))
         if is_named_tuple(cls):
-            parts = [(f".{field.key}", field.annotation) for field in named_tuple_fields(plain)]
+            parts = [(f".{field.key}", field.annotation) for field in conventions.fields(plain)]
             return Form(self._positions(parts, name))
         base = base_of(cls, self._all.leaves)
         if base is not None:

@@ -8,13 +8,8 @@ from typing import Any, Final
 
 from ..codecs.annotations import (
     aliased,
-    class_fields,
-    has_fields,
+    fields_of,
     is_bound,
-    is_named_tuple,
-    is_typed_dict,
-    named_tuple_fields,
-    typed_dict_fields,
 )
 from ..codecs.mismatch import Unconvertible
 from ..errors import Rejected
@@ -100,14 +95,7 @@ def _meant(annotation: Any) -> Any:
 
 
 def _fields(annotation: Any) -> list[Any]:
-    cls = typing.get_origin(annotation) or annotation
     try:
-        if has_fields(cls):
-            return [field.annotation for field in class_fields(annotation)]
-        if is_typed_dict(cls):
-            return [field.annotation for field in typed_dict_fields(annotation)]
-        if is_named_tuple(cls):
-            return [field.annotation for field in named_tuple_fields(annotation)]
+        return [field.annotation for field in fields_of(annotation)]
     except Unconvertible:  # reported where data are converted
-        pass
-    return []
+        return []
