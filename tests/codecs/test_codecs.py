@@ -215,3 +215,11 @@ def test_a_codec_that_is_extended_is_called():
     codecs = Codecs({MIME.JSON: Shouting()})
     assert codecs.encode("a", str, MIME.JSON) == b'"A"'
     assert codecs.decode(b'"A"', str, MIME.JSON) == "a"
+
+
+@pytest.mark.parametrize("codec", [JsonCodec, "json", None])
+def test_what_is_no_codec(codec):
+    with pytest.raises(
+        TypeError, match="the codec for 'x/y' is not an object with encode and decode"
+    ):
+        Codecs({"x/y": codec})

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Generic, Literal, NoReturn, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, NoReturn, TypedDict, TypeVar
 
 import attrs
 import pytest
 
-from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs, JsonCodec
+from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, CodecError, Codecs, JsonCodec
 from rsocket_trio.metadata.mime_types import MIME
 
 from .annotated import Animal, Box, Cat, Dog, Holder, Node, Plain, Seeded, Speaks
@@ -35,6 +35,10 @@ class Mutable:
 @dataclass
 class Missing:
     other: "NotThere"  # noqa: F821
+
+
+class Wrapped(Enum):
+    ONE = Plain(1)
 
 
 class Keys(TypedDict):
@@ -102,7 +106,7 @@ def test_types_that_cannot_be_read(annotation, reason):
             DEFAULT_CODECS.decode(b"1", annotation, mime_type)
 
 
-@pytest.mark.parametrize(("annotation", "reason"), READ_AND_WRITE)
+@pytest.mark.parametrize(("annotation", "reason"), [*READ_AND_WRITE, (Wrapped, NO_TYPE)])
 def test_types_that_cannot_be_written(annotation, reason):
     """This is known without a value."""
     for _ in range(2):
@@ -166,6 +170,45 @@ def test_custom_codecs():
         checked.check_decode(complex)
     with pytest.raises(TypeError, match=NO_TYPE):
         checked.check_encode(complex)
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class Half(Enum):
+    HALF = 0.5
+
+
+@pytest.mark.parametrize("key", [Dog, frozenset | Dog])
+def test_classes_are_no_keys(key):
+    """What they are written as is none, in both formats."""
+    for codec in (CborCodec(), JsonCodec()):
+        with pytest.raises(TypeError, match="cannot be written as a key"):
+            codec.check_encode(list[dict[key, int]])
+
+
+@pytest.mark.parametrize("key", [bool, float, None, str | None, str | int, Half, tuple[int, int]])
+def test_keys_that_are_never_read_from_json(key):
+    """Nor are they written: as text, 1 and "1" are the same key."""
+    with pytest.raises(TypeError, match=r"keys are text, and .* is not read from text"):
+        JsonCodec().check_decode(dict[key, int])
+    with pytest.raises(TypeError, match=r"keys are text, and|cannot be written as a key"):
+        JsonCodec().check_encode(dict[key, int])
+    with pytest.raises(CodecError):
+        DEFAULT_CODECS.encode({}, dict[key, int], MIME.JSON)
+    CborCodec().check_decode(dict[key, int])
+
+
+@pytest.mark.parametrize("key", [Pair, tuple[int, int]])
+def test_keys_of_several_parts(key):
+    """CBOR has them; JSON does not."""
+    with pytest.raises(TypeError, match="cannot be written as a key"):
+        JsonCodec().check_encode(dict[key, int])
+    value = {Pair(1, 2): 3}
+    data = DEFAULT_CODECS.encode(value, dict[key, int], MIME.CBOR)
+    assert DEFAULT_CODECS.decode(data, dict[key, int], MIME.CBOR) == value
 
 
 @pytest.mark.parametrize("annotation", [bytes, bytes | None, Any, object, None, Node, Dog | Cat])

@@ -53,6 +53,16 @@ def test_levels_beside_much_else(mime_type):
         codecs.encode([*wide, nested(200, lambda value: [value])], Any, mime_type)
 
 
+@pytest.mark.parametrize("mime_type", MIME_TYPES)
+def test_values_without_an_end_or_a_form(mime_type):
+    """A value that contains itself, one that no format has, and half of a surrogate pair."""
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    for value in (cycle, object(), "\ud800"):
+        with pytest.raises(CodecError, match=f"{type(value).__name__} cannot be .* {mime_type}"):
+            Codecs().encode(value, object, mime_type)
+
+
 def test_keys_have_levels():
     """A key of CBOR may be a list, and is a level, too."""
     codecs = Codecs()

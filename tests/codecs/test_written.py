@@ -36,6 +36,10 @@ class Options(TypedDict, total=False):
     depth: int
 
 
+class Named(TypedDict):
+    name: str
+
+
 class Pair(NamedTuple):
     left: int
     right: str
@@ -84,6 +88,15 @@ REFUSED = [
     (True, Literal["a", 1], "expected .*, got another bool"),
     ([], Literal["a"], "expected .*, got another list"),
     (3, Level, "expected Level, got int"),
+    ({"x": 1}, Item, "expected Item, got dict"),
+    ({}, Named, "name: expected str, got nothing"),
+    ((1,), tuple[int, str], r"expected tuple\[int, str\], got 1 items"),
+    (1, tuple[int, str], r"expected tuple\[int, str\], got int"),
+    ("ab", list[str], r"expected list\[str\], got str"),
+    ({"a": 1}, list[str], r"expected list\[str\], got dict"),
+    ([1], dict[str, int], r"expected dict\[str, int\], got list"),
+    ({"a": 1}, dict[str, Item], r"\[value 0\]: expected Item, got int"),
+    ([1], Options, "expected Options, got list"),
 ]
 
 
