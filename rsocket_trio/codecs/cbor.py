@@ -103,7 +103,8 @@ class CborCodec(AnnotationCodec):
                 try:
                     return _checked(pack(value))
                 except Exception:
-                    pass  # the writers have values for it, or say what is wrong with it
+                    cbor2.dumps(write(value))  # which says what is wrong, and where
+                    raise  # an iterator has been read
             plain = write(value)
             data = cbor2.dumps(plain)
             if is_deep and len(data) > _MAX_DEPTH:

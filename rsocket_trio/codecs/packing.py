@@ -20,7 +20,7 @@ from .writing import Writers, attribute
 __all__ = ["packer_of"]
 
 Packer: TypeAlias = Callable[[Any], bytes]
-"""Writes a value of some type, or raises any exception if it is none, or an unusual one."""
+"""Writes a value of some type, or raises any exception if it is none."""
 
 _dumps: Final[Packer] = cbor2.dumps
 _pack_float: Final = struct.Struct(">Bd").pack
@@ -29,7 +29,8 @@ _pack_float: Final = struct.Struct(">Bd").pack
 def packer_of(annotation: Any, writers: Writers) -> Packer | None:
     """Return a function that writes values of a type as `writers` and cbor2 do.
 
-    It raises any exception for a value that they may refuse, or write in another way.
+    It raises an exception, often without the place, for a value that they refuse, and only then: an
+    iterator cannot be written twice.
 
     Args:
         annotation: A type without values of any number of levels.
@@ -47,62 +48,55 @@ class _Packers:
         self._conventions = writers.conventions
 
     def of(self, annotation: Any) -> Packer | None:
-        members = bounded_members(annotation)
-        others = [each for each in members if each[0] is not NONE]
-        if len(others) != 1:
-            return None
-        [(plain, bounds)] = others
-        pack = None if bounds else self._of(plain)
-        if pack is None or len(members) == 1:
-            return pack
-        return lambda value: b"\xf6" if value is None else pack(value)
-
-    def _of(self, plain: Any) -> Packer | None:
+        plain = _only_type(annotation)
         cls, arguments = typing.get_origin(plain) or plain, typing.get_args(plain)
-        if self._conventions.models.has(cls):
+        if plain is None or self._conventions.models.has(cls):
             return None
-        if isinstance(plain, type) and plain in _SCALARS:
-            return _SCALARS[plain]
+        if plain in _INLINE:
+            return self._scalar(plain, annotation)
         if cls is list and arguments:
-            return self._list(arguments[0])
+            return self._list(arguments[0], annotation)
         if has_fields(cls) and not issubclass(cls, msgspec.Struct):
-            return self._object(plain, cls)
+            return self._object(plain, cls, annotation)
         return None
 
-    def _list(self, annotation: Any) -> Packer | None:
-        members = bounded_members(annotation)
+    def _scalar(self, kind: type, annotation: Any) -> Packer:
+        write_other = self._by_cbor2(annotation)
+        return lambda value: _dumps(value) if type(value) is kind else write_other(value)
+
+    def _list(self, item: Any, annotation: Any) -> Packer | None:
+        members = bounded_members(item)
         if not any(has_fields(typing.get_origin(each) or each) for each, _ in members):
             return None  # cbor2 is faster for others
-        pack = self.of(annotation)
+        pack, write_other = self.of(item), self._by_cbor2(annotation)
         if pack is None:
             return None
 
         def pack_list(value: Any) -> bytes:
             if type(value) is not list:
-                raise TypeError
+                return write_other(value)
             return b"".join((_head(4, len(value)), *map(pack, value)))
 
         return pack_list
 
-    def _object(self, plain: Any, cls: type) -> Packer | None:
+    def _object(self, plain: Any, cls: type, annotation: Any) -> Packer | None:
         """The packer of a class. Nothing but names of its fields is put into its code."""
         fields = [field for field in self._conventions.fields(plain) if field.stored]
-        names: dict[str, Any] = {**_NAMES, "cls": cls}
-        lines = ["if not isinstance(value, cls): raise TypeError"]
+        names: dict[str, Any] = {**_NAMES, "cls": cls, "write_other": self._by_cbor2(annotation)}
+        lines = ["if not isinstance(value, cls): return write_other(value)"]
         parts: list[str] = []
         before = _head(5, len(fields))
         others = 0
         for number, field in enumerate(fields):
-            part, pack = f"part{number}", self.of(field.annotation)
-            others += pack is None
-            inline = None if pack is None else _INLINE.get(pack)
-            if pack is None or inline is not None:
-                pack = self._by_cbor2(field.annotation)
-            names[f"pack{number}"] = pack
+            part, kind = f"part{number}", _only_type(field.annotation)
+            inline = _INLINE.get(kind, "")
+            pack = None if inline else self.of(field.annotation)
+            others += not inline and pack is None
+            if kind is not None and len(bounded_members(field.annotation)) > 1:
+                inline = r"b'\xf6' if part is None else " + inline
+            names[f"pack{number}"] = pack or self._by_cbor2(field.annotation)
             lines.append(f"{part} = {attribute(field.name)}")
-            lines.append(
-                f"{part} = " + (inline or "").replace("part", part) + f"pack{number}({part})"
-            )
+            lines.append(f"{part} = {inline.replace('part', part)}pack{number}({part})")
             parts += [repr(before + _dumps(field.key)), part]
             before = b""
         if not fields or 2 * others > len(fields):
@@ -114,6 +108,14 @@ class _Packers:
     def _by_cbor2(self, annotation: Any) -> Packer:
         write = self._writers.writer(annotation)
         return lambda value: _dumps(write(value))
+
+
+def _only_type(annotation: Any) -> Any:
+    """Return the one type without bounds that values have beside ``None``; ``None`` if not so."""
+    others = [each for each in bounded_members(annotation) if each[0] is not NONE]
+    if len(others) != 1 or others[0][1]:
+        return None
+    return others[0][0]
 
 
 _CODE: Final = """
@@ -128,28 +130,14 @@ def _head(major: int, number: int) -> bytes:
     return bytes((major << 5 | data[0],)) + data[1:]
 
 
-def _of(kind: type) -> Packer:
-    """Return a packer of values of exactly one type."""
-
-    def pack(value: Any) -> bytes:
-        if type(value) is not kind:
-            raise TypeError
-        return _dumps(value)
-
-    return pack
-
-
-_SCALARS: Final[dict[type, Packer]] = {kind: _of(kind) for kind in (int, str, float, bool)}
-_INLINE: Final[dict[Packer, str]] = {
-    _SCALARS[int]: (
-        "(integers[part] if 0 <= part < 256 else dumps(part)) if type(part) is int else "
-    ),
-    _SCALARS[str]: (
+_INLINE: Final[dict[type, str]] = {
+    int: "(integers[part] if 0 <= part < 256 else dumps(part)) if type(part) is int else ",
+    str: (
         "(texts[len(part)] if len(part := part.encode()) < 256 else head(3, len(part))) + part "
         "if type(part) is str else "
     ),
-    _SCALARS[float]: "double(251, part) if type(part) is float and part - part == 0.0 else ",
-    _SCALARS[bool]: r"b'\xf5' if part is True else b'\xf4' if part is False else ",
+    float: "double(251, part) if type(part) is float and part - part == 0.0 else ",
+    bool: r"b'\xf5' if part is True else b'\xf4' if part is False else ",
 }
 """The beginning of the code of a field, ``part``; behind it is the code for unusual values."""
 _NAMES: Final[dict[str, Any]] = {

@@ -62,8 +62,6 @@ _BOUNDS: Final = (
 )  # fmt: skip
 _EXACT: Final = 2**53
 """Up to here each int is the same number as a float."""
-_GENERATED: Final = ("<string>", "<attrs generated")
-"""How the names of files begin that code of dataclasses, named tuples and attrs has."""
 _HOOKS: Final = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__", "__attrs_init__")
 
 
@@ -243,7 +241,7 @@ def _is_same_literal(cls: Any, arguments: tuple[Any, ...], values: tuple[Any, ..
 def _is_made_by_parts(cls: Any) -> bool:
     """Whether the constructor of a named tuple is the generated one."""
     return (
-        _is_generated(cls.__new__)
+        getattr(cls.__new__, "__globals__", {}).get("_tuple_new") is tuple.__new__
         and cls.__init__ is object.__init__
         and type(cls).__call__ is type.__call__
     )
@@ -276,13 +274,12 @@ def _is_made_by_fields(cls: Any, fields: list[Field]) -> bool:
 
 
 def _is_generated(function: Any) -> bool:
+    """Whether attrs or dataclasses have made the code: other programs make some from text, too."""
     code = getattr(function, "__code__", None)
+    if code is None or not code.co_filename.startswith("<attrs generated"):
+        return code is not None and code.co_qualname == "__create_fn__.<locals>.__init__"
     # With a hash in a cache, ``__init__`` sets a field more.
-    return (
-        code is not None
-        and code.co_filename.startswith(_GENERATED)
-        and "_attrs_cached_hash" not in (*code.co_names, *code.co_consts)
-    )
+    return "_attrs_cached_hash" not in (*code.co_names, *code.co_consts)
 
 
 def _is_for(cls: Any, arguments: set[str]) -> bool:

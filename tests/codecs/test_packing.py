@@ -2,11 +2,13 @@
 
 import keyword
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, make_dataclass
 from typing import Annotated, Any
 from unittest import mock
 
 import attrs
+import cbor2
 import msgspec
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
@@ -175,3 +177,30 @@ def test_values_of_any_type_are_written_by_cbor2():
     """There is no code for them."""
     for annotation in (Any, dict[str, Any], list[Any]):
         check({"a": [1, None, {"b": 2.5}]} if annotation is not list[Any] else [1], annotation)
+
+
+def test_iterators_are_read_once():
+    """A value with another unusual part was written again, without the items read before."""
+
+    @dataclass
+    class Report:
+        rows: Iterable[int]
+        lines: list[Line]
+        first: Line | None = None
+        note: str | None = None
+
+    codec, lines = CborCodec(), (Line("a"),)  # no list
+    written = cbor2.loads(codec.encode(Report(iter([1, 2]), lines, None, Text("b")), Report))
+    assert written["rows"] == [1, 2]
+    assert written["note"] == "b"
+    assert [line["sku"] for line in written["lines"]] == ["a"]
+
+
+def test_what_is_left_of_a_refused_iterator_is_not_written():
+    @dataclass
+    class Report:
+        rows: list[int]
+        number: int = 1
+
+    with pytest.raises(CodecError):
+        Codecs().encode(Report(iter(["a", 2]), 1), Report, MIME.CBOR)

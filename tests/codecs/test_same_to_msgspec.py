@@ -497,6 +497,55 @@ def test_the_constructor_of_a_patched_class_is_called():
     assert JsonCodec().decode(b'{"number":1}', Patched).number == -1
 
 
+MADE_OF_TEXT = """
+@dataclass(init=False)
+class Made:
+    number: int
+
+    def __init__(self, number):
+        self.number = -number
+
+
+class Numbers(NamedTuple):
+    number: int
+
+
+class Negative(Numbers):
+    def __new__(cls, number):
+        return super().__new__(cls, -number)
+"""
+
+
+def test_constructors_in_programs_that_are_text_are_called():
+    """`exec` and ``python -c`` give code the name of a file that dataclasses give theirs, too."""
+    names = {"dataclass": dataclass, "NamedTuple": NamedTuple, "__name__": __name__}
+    exec(MADE_OF_TEXT, names)
+    assert JsonCodec().decode(b'{"number":1}', names["Made"]).number == -1
+    assert JsonCodec().decode(b"[1]", names["Negative"]).number == -1
+    assert is_same(names["Numbers"])
+
+
+class Sentinel:
+    """A default that no data are read as."""
+
+
+def test_defaults_of_other_types_are_left_as_they_are():
+    """msgspec sets them as they are, but they are not made by it."""
+    sentinel = Sentinel()
+
+    @dataclass
+    class Loose:
+        line: Line = sentinel
+        lines: list[Line] = field(default_factory=int)
+        pair: tuple[Line, Line] = ()
+        by_name: dict[str, Line] = field(default_factory=int)
+
+    assert is_same(Loose)
+    for codec, data in ((JsonCodec(), b"{}"), (CborCodec(), b"\xa0")):
+        assert vars(codec.decode(data, Loose)) == vars(Loose())
+    assert vars(sentinel) == {}
+
+
 def test_the_same_name_may_be_another_type():
     """msgspec resolves annotations by itself: what it has found is compared, not assumed."""
 
