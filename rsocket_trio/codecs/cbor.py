@@ -23,7 +23,7 @@ from ..field_checks import COUNT, argument, whole
 from .annotations import ANY
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
-from .forms import PLAIN_TYPES, Writer
+from .forms import PLAIN_TYPES, Writer, refuse
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
@@ -40,7 +40,7 @@ from .scalars import (
     moment_text,
     time_of,
 )
-from .shapes import Shape, as_it_is, exactly, from_text, made_of
+from .shapes import Shape, exactly, from_text, made_of
 from .writing import Writers
 
 __all__ = ["CborCodec"]
@@ -83,7 +83,7 @@ class CborCodec(AnnotationCodec):
             _KEPT,
             self._conventions,
             sets=True,
-            unknown=as_it_is,  # cbor2 may know it
+            unknown=_unknown,
             key=_key,
             kept_keys=_KEPT - {UUID},
             among_others={datetime: _with_offset},
@@ -338,6 +338,14 @@ _LEAVES: Final[dict[type, Shape]] = {
 _KEPT: Final = frozenset((*PLAIN_TYPES, bytes, bytearray, date, UUID, *_TAGGED))
 
 
+def _unknown(value: object) -> object:
+    try:
+        cbor2.dumps(value)  # which knows patterns, for example
+    except Exception:
+        return refuse(value)
+    return value
+
+
 def _moment(value: datetime) -> Any:
     # The tag is for RFC 3339, which has no times without an offset.
     return moment_text(value) if value.utcoffset() is None else check_offset(value)
@@ -345,7 +353,8 @@ def _moment(value: datetime) -> Any:
 
 def _with_offset(value: datetime) -> datetime:
     if value.utcoffset() is None:
-        raise Mismatch("expected a datetime with an offset, which is no text among others")
+        reason = "expected a datetime with an offset: without one it is written as text, which"
+        raise Mismatch(f"{reason} other types of the union are read from, too")
     return check_offset(value)
 
 

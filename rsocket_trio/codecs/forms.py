@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from .annotations import NONE, has_fields, is_named_tuple, is_typed_dict
-from .mismatch import Mismatch, kind_of
+from .mismatch import UNAWAITED, Mismatch, kind_of
 
 __all__ = [
     "ACCEPTED",
@@ -162,4 +162,7 @@ def refuse(value: object) -> typing.NoReturn:
     Raises:
         Mismatch: Always.
     """
-    raise Mismatch.of("a value", value)
+    if isinstance(value, UNAWAITED):
+        raise Mismatch.of("a value", value)
+    kind = kind_of(value)
+    raise Mismatch(f"this format has no {kind}: convert it, or register it in Codecs(types=...)")

@@ -17,7 +17,7 @@ import msgspec
 from ..json_texts import FLAT_SIZE, MAX_DEPTH, is_deep
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
-from .forms import PLAIN_TYPES, Writer
+from .forms import PLAIN_TYPES, Writer, refuse
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
@@ -226,7 +226,7 @@ def _whole(value: Any) -> Any:
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
-    raise Mismatch.of("a value", value)
+    return refuse(value)
 
 
 _to_json: Final = msgspec.json.Encoder(enc_hook=_whole).encode

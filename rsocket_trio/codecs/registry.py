@@ -65,7 +65,7 @@ def explain(error: CodecError, root: str) -> str:
     For example ``order.items[2].quantity: expected int, got str``.
     """
     cause = error.__cause__
-    if isinstance(cause, Mismatch):
+    if isinstance(cause, Mismatch | Unconvertible):
         return cause.at(root)
     # Texts of other exceptions may show values.
     return f"{root}: {error if cause is None else f'not readable ({type(cause).__name__})'}"
@@ -97,7 +97,8 @@ class Codecs:
 
     * The annotation ``bytes`` (or ``bytes | None``) means the data as they are, both ways.
     * Empty data are ``None`` if the annotation allows that. ``None`` is written as the MIME type
-      writes it (``null``). The router makes a result of ``None`` an empty completion.
+      writes it (``null``); by itself, where texts are the data themselves, as no data, for they
+      would be the text "null". The router makes a result of ``None`` an empty completion.
     * A MIME type without a codec of its own that ends with ``+json`` or ``+cbor`` has that of
       ``application/json`` or ``application/cbor`` (RFC 6839, RFC 8949).
     * Data of another MIME type without a codec are read and written as bytes only.
@@ -205,7 +206,13 @@ class Codecs:
         except CodecError as error:
             return _failing(error)
         write = write_any = _encoder_of(codec, annotation)
-        if self._raw_text and annotation in ANY:
+        if annotation in (None, NONE) and (self._raw_text or isinstance(codec, TextCodec)):
+
+            def write(value: Any) -> bytes:
+                write_any(value)
+                return b""  # a peer that takes `str | None` would read the text "null"
+
+        elif self._raw_text and annotation in ANY:
 
             def write(value: Any) -> bytes:
                 return value.encode() if type(value) is str else write_any(value)
@@ -216,7 +223,7 @@ class Codecs:
             try:
                 return write(value)
             except Exception as error:  # a codec raises what the attributes of the value raise
-                where = f": {error}" if isinstance(error, Mismatch) else ""
+                where = f": {error}" if isinstance(error, Mismatch | Unconvertible) else ""
                 kind = type(value).__name__
                 raise CodecError(f"{kind} cannot be written as {mime_type}{where}") from error
 
@@ -254,7 +261,7 @@ class Codecs:
                 if of_text and isinstance(error, Mismatch) and _may_be_raw(data, error):
                     reason = error.reason.removesuffix(LIKE_TEXT)
                     error.reason = f"{reason}{LIKE_TEXT}, which Codecs(raw_text=True) reads"
-                where = f": {error}" if isinstance(error, Mismatch) else ""
+                where = f": {error}" if isinstance(error, Mismatch | Unconvertible) else ""
                 raise CodecError(
                     f"{len(data)} bytes of {mime_type} cannot be read as "
                     f"{annotation_name(annotation)}{where}"

@@ -65,8 +65,8 @@ def _octets(value: object) -> bytes:
     raise _no_octets(value)
 
 
-def _no_octets(value: object) -> TypeError:
-    return TypeError(f"octets are written from bytes or str, not {type(value).__name__}")
+def _no_octets(value: object) -> Mismatch:
+    return Mismatch.of("bytes or str, as which alone octets are written", value)
 
 
 def _takes_text(annotation: Any) -> bool:
@@ -97,7 +97,7 @@ def _text_writer(annotation: Any, write_other: Callable[[Any], bytes]) -> Callab
         if value is None and NONE in members:
             return b""  # which is read as None
         if set(ANY).isdisjoint(members):
-            raise TypeError(f"expected str, got {type(value).__name__}")
+            raise Mismatch.of("str", value)
         return write_other(value)
 
     return write

@@ -1,14 +1,21 @@
 """Codecs by MIME type: text, octets, charsets, and codecs of the application."""
 
+from datetime import date, datetime
+from ipaddress import IPv4Address
 from typing import Any
 
 import attrs
 import pytest
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs, JsonCodec
+from rsocket_trio.codecs.registry import explain
 from rsocket_trio.errors import Invalid, RSocketError
 from rsocket_trio.metadata.mime_types import MIME
 from tests.codecs.values import BOTH, Point
+
+
+class Unknown:
+    """A class that no codec knows."""
 
 
 @pytest.mark.parametrize("mime_type", [*BOTH, MIME.TEXT, MIME.OCTET_STREAM, "image/png", ""])
@@ -50,6 +57,43 @@ def test_plain_text_without_a_type():
     assert DEFAULT_CODECS.encode("a", Any, MIME.TEXT) == b"a"
     assert DEFAULT_CODECS.encode([1], Any, MIME.TEXT) == b"[1]"
     assert DEFAULT_CODECS.encode(None, Any, MIME.TEXT) == b"null"
+
+
+@pytest.mark.parametrize(
+    ("codecs", "mime_type"),
+    [(DEFAULT_CODECS, MIME.TEXT), (Codecs(raw_text=True), MIME.CBOR), (Codecs.for_spring(), "")],
+)
+def test_none_where_texts_are_the_data(codecs, mime_type):
+    """None by itself, as a `Caller` writes it, is None for who takes a text: not the text null."""
+    data = codecs.encode(None, type(None), mime_type or MIME.JSON)
+    for annotation in (str | None, int | None, type(None)):
+        assert codecs.decode(data, annotation, mime_type or MIME.JSON) is None
+    with pytest.raises(CodecError):
+        codecs.encode(1, None, mime_type or MIME.JSON)
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "mime_type", "text"),
+    [
+        (IPv4Address("127.0.0.1"), Any, MIME.JSON, "this format has no IPv4Address"),
+        (Unknown(), Any, MIME.CBOR, "no Unknown: convert it, or register it in Codecs"),
+        ({1.5: 1}, dict[float, int], MIME.JSON, "keys are text, and float is not read from text"),
+        (1, str, MIME.TEXT, "expected str, got int"),
+        (1, int, MIME.OCTET_STREAM, "octets are written, got int"),
+        (datetime(2024, 1, 1), datetime | date, MIME.CBOR, "without one it is written as text"),
+    ],
+)
+def test_why_a_value_cannot_be_written(value, annotation, mime_type, text):
+    """The error says why, also where the annotation is the reason."""
+    with pytest.raises(CodecError, match=text):
+        DEFAULT_CODECS.encode(value, annotation, mime_type)
+
+
+def test_why_data_cannot_be_read_as_a_type():
+    """If a MIME type never has the type, its error says so, and to the peer with `explain`, too."""
+    with pytest.raises(CodecError, match="str and bytes cannot be told apart") as caught:
+        DEFAULT_CODECS.decode(b'"a"', str | bytes, MIME.JSON)
+    assert explain(caught.value, "v") == "v: in str | bytes, str and bytes cannot be told apart"
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def as_text(annotation: Any, values: list[Any]) -> str:
             same = data == DEFAULT_CODECS.encode(value, annotation, MIME.JSON)
         except CodecError:
             return "-"
-        written.add("as JSON" if same else "the text itself")
+        written.add("as JSON" if same else "the text itself" if data else "no data")
     [how] = written
     return how
 
