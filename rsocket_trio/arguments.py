@@ -49,7 +49,7 @@ def payload_for(
         metadata = Metadata() if metadata is None else metadata
         if metadata.trace is None:
             metadata = attrs.evolve(metadata, trace=trace)
-    if not isinstance(payload, Payload | StreamedPayload):
+    if type(payload) is not Payload and not isinstance(payload, Payload | StreamedPayload):
         raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
     encoded = payload.metadata
     if encoded is not None and type(encoded) is not bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections import abc, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from operator import countOf, not_
@@ -53,6 +53,7 @@ class Form:
         write: Writes one value.
         plain: Values of exactly these types are written unchanged, without a call of `write`.
         finite: So are floats that are neither NaN nor infinite.
+        write_all: Writes some values, one after the other, to the end of a list.
         are_plain: Whether all items of a list or tuple are written unchanged, as far as this is
             found in one pass in C.
     """
@@ -60,10 +61,17 @@ class Form:
     write: Writer
     plain: frozenset[type] = frozenset()
     finite: bool = False
+    write_all: Callable[[Iterable[Any], list[Any]], None] = attrs.field(
+        default=attrs.Factory(lambda form: _one_by_one(form.write), takes_self=True), kw_only=True
+    )
     are_plain: Callable[[Sequence[Any]], bool] = attrs.field(
         default=attrs.Factory(lambda form: _scan(form.plain, form.finite), takes_self=True),
         kw_only=True,
     )
+
+
+def _one_by_one(write: Writer) -> Callable[[Iterable[Any], list[Any]], None]:
+    return lambda values, done: done.extend(map(write, values))  # up to the one that is refused
 
 
 _MANY: Final = 100

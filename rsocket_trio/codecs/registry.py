@@ -180,7 +180,7 @@ class Codecs:
         Raises:
             CodecError: The value cannot be written as this MIME type, or there is no such codec.
         """
-        return self.encoder(annotation, mime_type)(value)
+        return self._encoders.of((annotation, mime_type))(value)
 
     def decode(self, data: bytes, annotation: Any, mime_type: str) -> object:
         """Convert data to a value of the annotated type.
@@ -191,7 +191,7 @@ class Codecs:
             StreamError: The constructor or a validator of a class of the application raised it,
                 for example ``Invalid("age must be positive")``.
         """
-        return self.decoder(annotation, mime_type)(data)
+        return self._decoders.of((annotation, mime_type))(data)
 
     def encoder(self, annotation: Any, mime_type: str) -> Callable[[Any], bytes]:
         """Return a function that encodes many values of one annotation and MIME type."""

@@ -541,8 +541,6 @@ class Caller:
         """Refuse a type that no answer can be converted to, before anything is sent."""
         if returns is Any:
             return
-        if returns in READY:
-            raise TypeError(f"returns={returns.__name__}: call the same method of the Requester")
         try:
             known = returns in self._checked
         except TypeError:  # something in it has no hash
@@ -553,6 +551,9 @@ class Caller:
                 raise TypeError(f"returns={name} is not a type: {error}") from None
             return
         if not known:
+            if returns in READY:
+                name = returns.__name__
+                raise TypeError(f"returns={name}: call the same method of the Requester")
             self._codecs.check_decode(returns)
             if len(self._checked) < _MAX_CHECKED:
                 self._checked.add(returns)

@@ -78,6 +78,7 @@ REFUSED = [
     (Item("x", "3"), Item, r"quantity: expected int, got str"),
     (Item("x", 1, "b"), Item, r"kind: expected .*, got another str"),
     ([Item("x"), Item(None)], list[Item], r"\[1\]\.name: expected str, got None"),
+    ([Item(UserName("x")), 3], list[Item], r"\[1\]: expected Item, got int"),
     ([Item("x"), 3], list[Item | Pair], r"\[1\]: expected .*, got int"),
     ({"depth": "1"}, Options, r"depth: expected int, got str"),
     (1.5, int | str, "expected .*, got float"),
