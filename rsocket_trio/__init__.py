@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .requester import ConnectionStatistics, Requester
     from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
     from .routing import (
+        AnyCall,
         Authenticate,
         Call,
         Caller,
@@ -89,6 +90,8 @@ if TYPE_CHECKING:
         OnResume,
         OnSetup,
         Outcome,
+        OutgoingCall,
+        OutgoingMiddleware,
         Principal,
         RegisteredRoute,
         RequestFacts,
@@ -114,6 +117,7 @@ __all__ = [
     "Acceptor",
     "Allow",
     "Allowed",
+    "AnyCall",
     "AnyItems",
     "AnyPayload",
     "ApplicationError",
@@ -168,6 +172,8 @@ __all__ = [
     "OnResume",
     "OnSetup",
     "Outcome",
+    "OutgoingCall",
+    "OutgoingMiddleware",
     "Payload",
     "PayloadBody",
     "PayloadStream",
@@ -252,10 +258,10 @@ _HOMES = {
         "requester": "ConnectionStatistics Requester",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
-            "Authenticate Call Caller DeclaredStream Delivery ErrorMap Interaction ItemStream "
-            "MarkStream Middleware OnResume OnSetup Outcome Principal RegisteredRoute RequestFacts "
-            "Route Router declaration fire_and_forget injected request_channel request_response "
-            "request_stream"
+            "AnyCall Authenticate Call Caller DeclaredStream Delivery ErrorMap Interaction "
+            "ItemStream MarkStream Middleware OnResume OnSetup Outcome OutgoingCall "
+            "OutgoingMiddleware Principal RegisteredRoute RequestFacts Route Router declaration "
+            "fire_and_forget injected request_channel request_response request_stream"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",

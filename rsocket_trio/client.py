@@ -35,6 +35,8 @@ from .payload import Payload
 from .reactivesocket.opening import check_protocol, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with, check_responder
+from .routing.middleware import check_middleware
+from .routing.outgoing import Outgoing, OutgoingMiddleware
 from .sealed import make
 from .stopping import Stopping
 from .tracing import Tracing
@@ -65,6 +67,7 @@ async def connect(
     lease: LeaseOptions | LeaseSource | None = None,
     tracing: Tracing | None = None,
     protocol: str = "rsocket",
+    middleware: Iterable[OutgoingMiddleware] = (),
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
 
@@ -104,6 +107,9 @@ async def connect(
         protocol: ``"rsocket"`` (1.0) or ``"reactivesocket"`` (the draft of 2015). The client must
             know which one the server speaks: with the wrong one, the server waits for more bytes
             and does not answer.
+        middleware: Blocks around each request that is made here, the outermost first: async
+            generator functions that yield once, or functions that return async context managers.
+            They get the `OutgoingCall`. Not around metadata_push.
 
     Yields:
         The requester, once the server has accepted the SETUP.
@@ -133,6 +139,7 @@ async def connect(
     argument("setup_metadata", setup_metadata, instance_of(Metadata, none=True))
     argument("tracing", tracing, instance_of(Tracing, none=True))
     check_protocol(protocol)
+    blocks = check_middleware(middleware)
     headers = normal_headers(headers)
     if setup_metadata is not None:
         encoded = setup_metadata.encode(metadata_mime_type, more=setup.metadata)
@@ -172,6 +179,8 @@ async def connect(
                 session,
             ) as requester:
                 requester.tracing = tracing
+                if blocks:
+                    requester._surround(Outgoing(requester, blocks))  # noqa: SLF001 - it made it
                 with block.body():
                     yield requester
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 
 import attrs
 import trio
@@ -23,6 +23,7 @@ from .interactions.sending import AnyItems
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
+from .protocol.interaction import Interaction
 from .sealed import Sealed
 from .streamed import AnyPayload
 from .transports.base import SUBSCRIPTION
@@ -36,7 +37,37 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionStatistics", "Requester"]
 
+T = TypeVar("T")
+
 _EMPTY = Payload()
+
+
+class _Outgoing(Protocol):
+    """Runs middleware around requests; see `rsocket_trio.routing.outgoing.Outgoing`."""
+
+    def answer(
+        self,
+        interaction: Interaction,
+        route: str | None,
+        metadata: Metadata | None,
+        send: Callable[[Metadata | None], Awaitable[T]],
+    ) -> Coroutine[Any, Any, T]: ...
+
+    async def send(
+        self,
+        interaction: Interaction,
+        route: str | None,
+        metadata: Metadata | None,
+        send: Callable[[Metadata | None], Awaitable[object]],
+    ) -> None: ...
+
+    def opened(
+        self,
+        interaction: Interaction,
+        route: str | None,
+        metadata: Metadata | None,
+        open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
+    ) -> AbstractAsyncContextManager[T]: ...
 
 
 @attrs.frozen(kw_only=True)
@@ -86,7 +117,12 @@ class Requester(
         self.metadata_mime_type = metadata_mime_type
         self.data_mime_type = data_mime_type
         self.tracing: Tracing | None = None
+        self._outgoing: _Outgoing | None = None
         self._last_ended: trio.Event | None = None
+
+    def _surround(self, outgoing: _Outgoing) -> None:
+        """Run middleware around each request."""
+        self._outgoing = outgoing
 
     def _expect_more(self, last_ended: trio.Event) -> None:
         """Expect fresh sessions, until ``last_ended`` is set."""
@@ -162,6 +198,15 @@ class Requester(
         If cancelled: before the request was sent, nothing is sent; after, a CANCEL is sent and a
         late response is dropped. The connection stays usable.
         """
+        if self._outgoing is not None:
+            return self._outgoing.answer(
+                Interaction.REQUEST_RESPONSE,
+                route,
+                metadata,
+                lambda metadata: request_response(
+                    self._sender, self._composed(payload, route, metadata)
+                ),
+            )
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
         return request_response(self._sender, payload)
@@ -198,6 +243,15 @@ class Requester(
         Checkpoint: entering, always; leaving, no.
         If cancelled: a CANCEL is sent; the connection stays usable.
         """
+        if self._outgoing is not None:
+            return self._outgoing.opened(
+                Interaction.REQUEST_RESPONSE,
+                route,
+                metadata,
+                lambda metadata: request_response_streamed(
+                    self._sender, self._composed(payload, route, metadata)
+                ),
+            )
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
         return request_response_streamed(self._sender, payload)
@@ -225,6 +279,16 @@ class Requester(
         64 calls on a connection at least.
         If cancelled: nothing is sent; if some fragments were sent already, a CANCEL follows.
         """
+        if self._outgoing is not None:
+            await self._outgoing.send(
+                Interaction.FIRE_AND_FORGET,
+                route,
+                metadata,
+                lambda metadata: fire_and_forget(
+                    self._sender, self._composed(payload, route, metadata)
+                ),
+            )
+            return
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
         await fire_and_forget(self._sender, payload)
@@ -312,12 +376,18 @@ class Requester(
         check_source("source", source, "Payload")
         window = window_for(self._connection.config, prefetch, initial_request_n)
 
-        def routed(first: AnyPayload) -> AnyPayload:
-            return self._composed(first, route, metadata)
+        def opened(metadata: Metadata | None) -> AbstractAsyncContextManager[PayloadStream]:
+            def routed(first: AnyPayload) -> AnyPayload:
+                return self._composed(first, route, metadata)
 
-        return request_channel(
-            self._sender, source, payload, routed, window, self.limits.max_prefetch
-        )
+            return request_channel(
+                self._sender, source, payload, routed, window, self.limits.max_prefetch
+            )
+
+        if self._outgoing is not None:
+            kind = Interaction.REQUEST_CHANNEL
+            return self._outgoing.opened(kind, route, metadata, opened)
+        return opened(metadata)
 
     async def metadata_push(self, metadata: bytes) -> None:
         """Send metadata about the connection. Returns when the frame is queued.
@@ -405,12 +475,22 @@ class Requester(
         subscription: bool = False,
     ) -> AbstractAsyncContextManager[PayloadStream]:
         """Open a stream; a ``subscription`` by the draft's REQUEST_SUB, if the peer knows it."""
-        if route is not None or metadata is not None or self.tracing is not None:
-            payload = self._composed(payload, route, metadata)
         window = window_for(self._connection.config, prefetch, initial_request_n)
         as_subscription = subscription and self._connection.transport.capabilities.subscriptions
         flags = SUBSCRIPTION if as_subscription else 0
-        return request_stream(self._sender, payload, window, self.limits.max_prefetch, flags)
+        at_most = self.limits.max_prefetch
+        if self._outgoing is not None:
+            return self._outgoing.opened(
+                Interaction.REQUEST_STREAM,
+                route,
+                metadata,
+                lambda metadata: request_stream(
+                    self._sender, self._composed(payload, route, metadata), window, at_most, flags
+                ),
+            )
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
+        return request_stream(self._sender, payload, window, at_most, flags)
 
     def _composed(
         self, payload: AnyPayload, route: str | None, metadata: Metadata | None

@@ -104,7 +104,7 @@ WHOLE = [
     (partial(Codecs, 5), "codecs must be of type Mapping or None, not int"),
     (partial(parse_uri, b"tcp://x:1"), "text must be of type str, not bytes"),
     (partial(ttrpc.connect, "unix:///x", retry=5), "retry must be of type Retry or None"),
-    (partial(ttrpc.connect, "unix:///x", interceptors=5), "interceptors must be a list"),
+    (partial(ttrpc.connect, "unix:///x", middleware=5), "middleware= takes a list"),
     (partial(rsio.connect, "rsio://127.0.0.1:1", retry=5), "retry must be of type Retry or None"),
     (partial(rsio.connect, "rsio://127.0.0.1:1", wait="no"), "wait must be of type bool, not str"),
     (partial(rsio.connect, "rsio://127.0.0.1:1", extensions=5), "extensions must be a list of Ext"),

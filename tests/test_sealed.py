@@ -20,10 +20,12 @@ SEALED = [
 def test_sealed_classes():
     """All classes that hold an internal object."""
     assert {cls.__name__ for cls in SEALED} == {
+        "AnyCall",
         "Call",
         "ConnectionLeases",
         "ItemStream",
         "MemoryTransport",
+        "OutgoingCall",
         "PayloadBody",
         "PayloadStream",
         "Requester",

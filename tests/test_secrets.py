@@ -96,7 +96,7 @@ OBJECTS = [
     Grant(BearerAuthentication(SECRET), Role),
     parse_subscription(f"rsio://h:1/ticks?token={SECRET}"),
     make(Call, ServedMethod.of(BoundMethod(METHOD, print, True, "")), Peer(INFO, None), HEADERS),
-    OutgoingCall(METHOD, HEADERS),
+    make(OutgoingCall, METHOD, HEADERS, INFO),
     ttrpc.wire.messages.Request("a.B", "C", b"", 0, HEADERS),
     frames.SetupFrame(1, 0, 1, 1, metadata=BYTES, data=BYTES, resume_token=BYTES),
     frames.ResumeFrame(1, 0, BYTES, 0, 0),

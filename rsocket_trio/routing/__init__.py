@@ -16,6 +16,7 @@ The modules, in reading order:
 - ``guards``: which of these functions must admit a connection or a request
 - ``call``: one handled request
 - ``middleware``: code of the application around every request, and how it is run
+- ``outgoing``: the same around the requests that the application makes
 - ``error_map``: which error the requester gets for which exception
 - ``bound``: a router on one connection
 - ``finder``: from the metadata of a request to its handler
@@ -37,7 +38,7 @@ from __future__ import annotations
 
 from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
-from .call import Call, Outcome
+from .call import AnyCall, Call, Outcome
 from .caller import Caller, ItemStream
 from .declarations import (
     DeclaredStream,
@@ -52,11 +53,13 @@ from .error_map import ErrorMap
 from .guards import OnResume, OnSetup
 from .kinds import Delivery
 from .middleware import Middleware
+from .outgoing import OutgoingCall, OutgoingMiddleware
 from .parameters import Route, injected
 from .principal import Principal
 from .router import RegisteredRoute, Router
 
 __all__ = [
+    "AnyCall",
     "Authenticate",
     "Call",
     "Caller",
@@ -70,6 +73,8 @@ __all__ = [
     "OnResume",
     "OnSetup",
     "Outcome",
+    "OutgoingCall",
+    "OutgoingMiddleware",
     "Principal",
     "RegisteredRoute",
     "RequestFacts",

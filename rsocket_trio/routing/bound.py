@@ -248,7 +248,7 @@ class BoundRouter(Responder):
         items = handler.stream(request, payload, arriving, call)
         return await items if isinstance(items, Awaitable) else items
 
-    def _around(self, request: Request, arrived: Payload | PayloadBody) -> Blocks:
+    def _around(self, request: Request, arrived: Payload | PayloadBody) -> Blocks[Call]:
         """Return the guards and the middleware of a request."""
         call = new_call(request, self._context, arrived.metadata)
         return Blocks(call, request.steps, request.auth)

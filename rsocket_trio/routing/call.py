@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .parameters import Route
     from .request import Request
 
-__all__ = ["Call", "Outcome", "RouterCall", "new_call"]
+__all__ = ["AnyCall", "Call", "Outcome", "RouterCall", "new_call"]
 
 
 class Outcome(StrEnum):
@@ -40,27 +40,22 @@ class Outcome(StrEnum):
     """The requester has cancelled, or its connection has ended, or a deadline has passed."""
 
 
-class Call(metaclass=Sealed, given="middleware and handlers are given one"):
-    """One handled request, of any interaction and any wire, from its first fragment to its end.
-
-    A parameter of a handler with this annotation receives it, and each middleware does.
+class AnyCall(metaclass=Sealed, given="middleware is given one"):
+    """What calls have in common: those that are handled here, and those that are made here.
 
     Attributes:
-        principal: What the last authenticator has returned; before it is asked, what it (or the
-            one of the router that is served) returned for the connection; or ``None``. A wire
-            without authenticators leaves it to middleware.
         outcome: How the part inside of a middleware has ended: set before the middleware goes on
             behind its ``yield``. ``None`` before that.
         error: The error of that part; ``None`` if it has completed. A `trio.Cancelled` knows the
             reason.
-        items: The number of items that the handler of a stream or channel has given.
+        items: The number of items that the handler of a stream or channel has given, or that the
+            caller of one has got.
     """
 
-    __slots__ = ("_attributes", "error", "items", "outcome", "principal")
+    __slots__ = ("_attributes", "error", "items", "outcome")
 
-    def __init__(self, principal: Any) -> None:
+    def __init__(self) -> None:
         self._attributes: dict[str, Any] | None = None
-        self.principal = principal
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
         self.items = 0
@@ -73,7 +68,48 @@ class Call(metaclass=Sealed, given="middleware and handlers are given one"):
     @property
     @abstractmethod
     def route(self) -> Route:
-        """The route as the requester wrote it; its name may be one without a handler."""
+        """The route as the requester wrote it."""
+
+    @property
+    @abstractmethod
+    def transport(self) -> TransportInfo:
+        """Facts about the connection."""
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Whatever middleware wants to tell other middleware and the handler."""
+        if self._attributes is None:
+            self._attributes = {}
+        return self._attributes
+
+    @property
+    def deadline(self) -> float:
+        """When the innermost cancel scope around the caller of this property ends it.
+
+        By trio's clock; infinity if there is no deadline.
+        """
+        return trio.current_effective_deadline()
+
+
+class Call(AnyCall, given="middleware and handlers are given one"):
+    """One handled request, of any interaction and any wire, from its first fragment to its end.
+
+    A parameter of a handler with this annotation receives it, and each middleware does.
+
+    Attributes:
+        principal: What the last authenticator has returned; before it is asked, what it (or the
+            one of the router that is served) returned for the connection; or ``None``. A wire
+            without authenticators leaves it to middleware.
+        outcome: See `AnyCall`.
+        error: See `AnyCall`.
+        items: See `AnyCall`.
+    """
+
+    __slots__ = ("principal",)
+
+    def __init__(self, principal: Any) -> None:
+        super().__init__()
+        self.principal = principal
 
     @property
     @abstractmethod
@@ -108,21 +144,6 @@ class Call(metaclass=Sealed, given="middleware and handlers are given one"):
     def stopping(self) -> Stopping:
         """Tells that the connection is going to end, e.g. because the server stops."""
         return self.setup.stopping
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Whatever middleware wants to tell other middleware and the handler."""
-        if self._attributes is None:
-            self._attributes = {}
-        return self._attributes
-
-    @property
-    def deadline(self) -> float:
-        """When the innermost cancel scope around the caller of this property ends it.
-
-        By trio's clock; infinity if there is no deadline.
-        """
-        return trio.current_effective_deadline()
 
 
 class RouterCall(Call, given="middleware and handlers are given one"):

@@ -36,6 +36,7 @@ from ..sealed import Sealed, make
 from .converted_streams import READY, EncodedItems
 from .declarations import DeclaredStream
 from .declared_calls import NOTHING, Endpoint, Typed, endpoints_of
+from .outgoing import OutgoingMiddleware, surrounded
 from .templates import check_prefix
 
 if TYPE_CHECKING:
@@ -65,16 +66,25 @@ class Caller:
     Args:
         requester: Sends the requests. The caller does not close it.
         codecs: The codecs.
+        middleware: Blocks around each request of this caller, the outermost first, as for
+            `rsocket_trio.connect`; they are around those of the requester.
     """
 
-    def __init__(self, requester: Requester, *, codecs: Codecs = DEFAULT_CODECS) -> None:
+    def __init__(
+        self,
+        requester: Requester,
+        *,
+        codecs: Codecs = DEFAULT_CODECS,
+        middleware: Iterable[OutgoingMiddleware] = (),
+    ) -> None:
         if not hasattr(requester, "data_mime_type"):
             raise TypeError(
                 f"Caller takes a Requester, not {type(requester).__name__}: `async with "
                 "connect(...) as requester` gives one"
             )
         argument("codecs", codecs, instance_of(Codecs))
-        self._requester = requester
+        self._given = requester
+        self._requester = surrounded(requester, middleware)
         self._codecs = codecs
         self._limits = requester.limits
         self._mime_type = requester.data_mime_type
@@ -83,8 +93,11 @@ class Caller:
 
     @property
     def requester(self) -> Requester:
-        """The requester: for payloads, metadata pushes, leases, and the end of the connection."""
-        return self._requester
+        """The requester: for payloads, metadata pushes, leases, and the end of the connection.
+
+        What it sends does not pass the middleware of this caller.
+        """
+        return self._given
 
     # -- conversion -------------------------------------------------------------------------
 

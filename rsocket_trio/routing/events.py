@@ -127,7 +127,7 @@ class BoundEvents:
         self._type = annotation_name(item)
         self._decode: Callable[[bytes], Any] = context.codecs.decoder(item, MIME.JSON)
 
-    def around(self) -> Blocks:
+    def around(self) -> Blocks[Call]:
         """Return the guards and the middleware of a batch, for ``async with``.
 
         Entering raises a `StreamError` if the batch is refused.

@@ -21,7 +21,7 @@ from ..codecs.mismatch import kind_of
 from ..errors import Canceled
 from ..log_policy import logger
 from ..protocol.interaction import Interaction
-from .call import Call, Outcome
+from .call import AnyCall, Call, Outcome
 from .guards import Visit
 from .parameters import name_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Around", "Blocks", "Middleware", "Step", "check_middleware"]
 
-C = TypeVar("C", bound=Call)
+C = TypeVar("C", bound=AnyCall)
 
 Around: TypeAlias = Callable[[C], AsyncIterator[None] | AbstractAsyncContextManager[None]]
 """Middleware of one wire, which may look at what only the calls of that wire have."""
@@ -78,7 +78,7 @@ def check_middleware(middleware: Iterable[Around[C]]) -> tuple[Around[C], ...]:
     return checked
 
 
-class Blocks(AbstractAsyncContextManager[Call]):
+class Blocks(AbstractAsyncContextManager[C]):
     """The middleware and the guards around one call, for ``async with``.
 
     An error of a guard or a middleware is an error of the call: those around it see it. A block
@@ -93,9 +93,7 @@ class Blocks(AbstractAsyncContextManager[Call]):
 
     __slots__ = ("_auth", "_call", "_entered", "_steps")
 
-    def __init__(
-        self, call: Call, steps: Iterable[Step], auth: Authentication | None = None
-    ) -> None:
+    def __init__(self, call: C, steps: Iterable[Any], auth: Authentication | None = None) -> None:
         self._call = call
         self._steps = steps
         self._auth = auth
@@ -106,8 +104,9 @@ class Blocks(AbstractAsyncContextManager[Call]):
         """Whether there is middleware among the steps, and not only guards."""
         return any(not isinstance(step, Visit) for step in self._steps)
 
-    async def __aenter__(self) -> Call:
-        call, entered = self._call, self._entered
+    async def __aenter__(self) -> C:
+        call: Any = self._call
+        entered = self._entered
         said: dict[Visit | None, Any] | None = None
         try:
             for step in self._steps:
@@ -130,7 +129,7 @@ class Blocks(AbstractAsyncContextManager[Call]):
         except BaseException as error:
             if not await self._leave(error):
                 raise
-        return call
+        return self._call
 
     async def __aexit__(
         self,

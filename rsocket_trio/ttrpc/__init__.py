@@ -33,8 +33,8 @@ from ..sockets.byte_stream import ByteStream
 from ..sockets.peer import PeerCredentials
 from .addresses import ttrpc_uri
 from .carrier import OpenStream
+from .client.calls import OutgoingCall, OutgoingMiddleware
 from .client.client import Client, ClientStatistics, check_client, connect
-from .client.interceptors import ClientInterceptor, OutgoingCall
 from .client.streams import BidiStream, ClientStream
 from .codec import BYTES, EMPTY, MessageCodec, codec_for
 from .config import TtrpcConfig, TtrpcLimits
@@ -83,7 +83,6 @@ __all__ = [
     "CallCancelled",
     "CallError",
     "Client",
-    "ClientInterceptor",
     "ClientStatistics",
     "ClientStream",
     "DataLoss",
@@ -104,6 +103,7 @@ __all__ = [
     "OpenStream",
     "OutOfRange",
     "OutgoingCall",
+    "OutgoingMiddleware",
     "PeerCredentials",
     "PermissionDenied",
     "ReplyStream",

@@ -5,7 +5,6 @@ Times are in seconds (float), sizes in bytes. Each limit has a name, a default a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 import attrs
@@ -13,7 +12,7 @@ import attrs
 from ..field_checks import COUNT, SECONDS, check_order, instance_of, largest, one_of, whole
 from .wire.frames import MAX_BODY
 
-__all__ = ["DEFAULT_CONFIG", "TtrpcConfig", "TtrpcLimits", "check_config", "check_interceptors"]
+__all__ = ["DEFAULT_CONFIG", "TtrpcConfig", "TtrpcLimits", "check_config"]
 
 
 @attrs.frozen(kw_only=True)
@@ -120,19 +119,3 @@ def check_config(config: object) -> None:
     """
     if not isinstance(config, TtrpcConfig):
         raise TypeError(f"config must be a TtrpcConfig, not {type(config).__name__}")
-
-
-def check_interceptors(interceptors: object, kind: type) -> None:
-    """Check the type of ``interceptors=`` before anything is opened.
-
-    Raises:
-        TypeError: It is no list or tuple of objects of this kind.
-    """
-    if not isinstance(interceptors, Sequence):
-        raise TypeError(
-            f"interceptors must be a list or tuple of {kind.__name__} objects, not "
-            f"{type(interceptors).__name__}"
-        )
-    for each in interceptors:
-        if not isinstance(each, kind):
-            raise TypeError(f"an interceptor must be an object of a {kind.__name__}, not {each!r}")

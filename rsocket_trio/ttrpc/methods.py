@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import attrs
 
+from ..protocol.interaction import Interaction
 from .codec import BYTES, MessageCodec
 from .wire.envelopes import Request, encode_request
 
-__all__ = ["Method", "MethodKind", "Req", "Res"]
+__all__ = ["INTERACTIONS", "Method", "MethodKind", "Req", "Res"]
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -33,6 +34,15 @@ class MethodKind(Enum):
     def receives_stream(self) -> bool:
         """Whether the client receives any number of messages."""
         return self in {MethodKind.SERVER_STREAM, MethodKind.BIDI_STREAM}
+
+
+INTERACTIONS: Final = {
+    MethodKind.UNARY: Interaction.REQUEST_RESPONSE,
+    MethodKind.SERVER_STREAM: Interaction.REQUEST_STREAM,
+    MethodKind.CLIENT_STREAM: Interaction.REQUEST_CHANNEL,
+    MethodKind.BIDI_STREAM: Interaction.REQUEST_CHANNEL,
+}
+"""What RSocket calls them; it has no stream of requests with one answer."""
 
 
 @attrs.frozen(eq=False)

@@ -4,5 +4,5 @@
 - ``connection``: the tasks of a connection, and its table of calls
 - ``unary``: a call with one answer
 - ``streams``: calls with streams of messages
-- ``interceptors``: code around every call
+- ``calls``: a call before it is sent, for middleware
 """

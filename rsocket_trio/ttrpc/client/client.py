@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, final
 
 import attrs
@@ -15,18 +15,19 @@ from ...field_checks import argument, instance_of
 from ...interactions.block import Block, OnlyByBlock, opened_by_block
 from ...interactions.isolation import crash
 from ...protocol.retry import Retry
+from ...routing.middleware import Blocks, check_middleware
 from ...sealed import Sealed, make
 from ...sockets.byte_stream import ByteStream, TransportInfo
 from ...sockets.dial import dial
 from ...uri import Uri
 from ..addresses import ttrpc_uri
 from ..carrier import OpenStream, as_byte_stream, carry
-from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config, check_interceptors
+from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config
 from ..inbox import ReplyStream
 from ..metadata import MetadataLike, as_metadata
 from ..methods import Method, MethodKind, Req, Res
+from .calls import OutgoingCall, OutgoingMiddleware
 from .connection import ClientConnection
-from .interceptors import ClientInterceptor, OutgoingCall, around_open, around_unary
 from .streams import BidiStream, ClientStream, open_stream
 from .unary import unary
 
@@ -66,12 +67,11 @@ class Client(metaclass=Sealed, given="connect gives one"):
         self,
         connection: ClientConnection,
         info: TransportInfo,
-        interceptors: Sequence[ClientInterceptor],
+        middleware: tuple[OutgoingMiddleware, ...],
     ) -> None:
         self._connection = connection
         self.info = info
-        self._unary = around_unary(interceptors, self._send) if interceptors else None
-        self._open = around_open(interceptors, self._open_stream)
+        self._middleware = middleware
 
     async def unary(
         self, method: Method[Req, Res], request: Req, *, metadata: MetadataLike | None = None
@@ -98,10 +98,12 @@ class Client(metaclass=Sealed, given="connect gives one"):
         if not isinstance(method, Method) or method.kind is not MethodKind.UNARY:
             raise _wrong_kind(method, MethodKind.UNARY)
         pairs = () if metadata is None else as_metadata(metadata)
-        if self._unary is None:
+        if not self._middleware:
             return await unary(self._connection, method, request, pairs)
-        answer: Res = await self._unary(OutgoingCall(method, pairs), request)
-        return answer
+        call = make(OutgoingCall, method, pairs, self.info)
+        async with Blocks(call, self._middleware):
+            return await unary(self._connection, method, request, call.pairs)
+        raise AssertionError("middleware cannot absorb the error of a call")
 
     def server_stream(
         self, method: Method[Req, Res], request: Req, *, metadata: MetadataLike | None = None
@@ -169,14 +171,20 @@ class Client(metaclass=Sealed, given="connect gives one"):
     ) -> AbstractAsyncContextManager[Any]:
         if not isinstance(method, Method) or method.kind is not kind:
             raise _wrong_kind(method, kind)
-        opened = self._open(OutgoingCall(method, as_metadata(metadata)), request)
+        pairs = as_metadata(metadata)
+        if self._middleware:
+            opened = self._open_within(make(OutgoingCall, method, pairs, self.info), request)
+        else:
+            opened = open_stream(self._connection, method, request, pairs)
         return OnlyByBlock(opened, kind.value)
 
-    async def _send(self, call: OutgoingCall, request: Any) -> Any:
-        return await unary(self._connection, call.method, request, call.metadata)
-
-    def _open_stream(self, call: OutgoingCall, request: Any) -> AbstractAsyncContextManager[Any]:
-        return open_stream(self._connection, call.method, request, call.metadata)
+    @asynccontextmanager
+    async def _open_within(self, call: OutgoingCall, request: Any) -> AsyncIterator[Any]:
+        async with (
+            Blocks(call, self._middleware),
+            open_stream(self._connection, call.method, request, call.pairs) as stream,
+        ):
+            yield stream
 
     async def wait_closed(self) -> Exception:
         """Wait until the connection is over, and return the reason.
@@ -209,7 +217,7 @@ async def connect(
     target: str | Uri | OpenStream,
     *,
     config: TtrpcConfig = DEFAULT_CONFIG,
-    interceptors: Sequence[ClientInterceptor] = (),
+    middleware: Iterable[OutgoingMiddleware] = (),
     retry: Retry | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a server.
@@ -223,7 +231,8 @@ async def connect(
         target: An address, see `ttrpc_uri`; or an open stream, a connected
             socket or the number of its descriptor, which is closed with the block.
         config: Times, sizes and limits.
-        interceptors: Code around every call, the outermost first.
+        middleware: Blocks around each call, the outermost first, as for `rsocket_trio.connect`.
+            They get the `OutgoingCall`.
         retry: If no connection can be made, try again by this schedule, e.g. because the server
             is still starting. By default there is one attempt. A connection that is lost later is
             not made again: calls may have been handled, and only the application knows which ones
@@ -244,7 +253,7 @@ async def connect(
     If cancelled: the connection is closed.
     """
     check_config(config)
-    check_interceptors(interceptors, ClientInterceptor)
+    blocks = check_middleware(middleware)
     block = Block()
     with block.around():
         async with await _open(target, config, retry) as stream:
@@ -254,7 +263,7 @@ async def connect(
                 async with trio.open_nursery() as nursery:
                     await nursery.start(connection.run)
                     with block.body():
-                        yield make(Client, connection, stream.info, tuple(interceptors))
+                        yield make(Client, connection, stream.info, blocks)
                     await connection.flush()
                     connection.lifecycle.close()
             except BaseExceptionGroup as group:  # of the nursery; what is no crash is raised again

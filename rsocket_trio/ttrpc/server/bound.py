@@ -6,31 +6,24 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...interactions.isolation import outcome_of
-from ...protocol.interaction import Interaction
 from ...routing import call as routing
 from ...routing.middleware import Blocks
 from ...routing.owned_items import OwnedItems
 from ...routing.parameters import Route
 from ..codec import BYTES
 from ..errors import Internal, Unimplemented
-from ..methods import Method, MethodKind
+from ..methods import INTERACTIONS, Method, MethodKind
 from ..wire.frames import REMOTE_CLOSED, REMOTE_OPEN
 from .service import BoundMethod, Handler, Service
 
 if TYPE_CHECKING:
+    from ...protocol.interaction import Interaction
     from .call import Middleware
 
 __all__ = ["Methods", "ServedMethod", "ServiceMethods", "no_method", "unreadable"]
 
 _LONGEST_NAME: Final = 256
 """Characters of a name of the peer that are kept and sent back."""
-
-_INTERACTIONS: Final = {
-    MethodKind.UNARY: Interaction.REQUEST_RESPONSE,
-    MethodKind.SERVER_STREAM: Interaction.REQUEST_STREAM,
-    MethodKind.CLIENT_STREAM: Interaction.REQUEST_CHANNEL,
-    MethodKind.BIDI_STREAM: Interaction.REQUEST_CHANNEL,
-}
 
 
 class ServedMethod:
@@ -86,7 +79,7 @@ class ServedMethod:
         self.is_unary = kind is MethodKind.UNARY
         self.sends_stream = kind.sends_stream
         self.receives_stream = kind.receives_stream
-        self.interaction = _INTERACTIONS[kind] if interaction is None else interaction
+        self.interaction = INTERACTIONS[kind] if interaction is None else interaction
         route = f"{method.service}/{method.name}"
         self.route = Route(route, template=None if handler is None else route)
         self.handler = handler

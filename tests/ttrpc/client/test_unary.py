@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 import trio
 import trio.testing
@@ -21,7 +20,6 @@ from rsocket_trio.ttrpc import (
     Method,
     MethodKind,
     NotFound,
-    OutgoingCall,
     ResourceExhausted,
     Status,
     StatusCode,
@@ -440,8 +438,3 @@ async def test_data_on_a_unary_call_harms_that_call():
         await stranger.send(data(1, b"x"), answer(1), answer(1))
         await stranger.drain()
         assert client.statistics().ignored_frames == 2
-
-
-def test_outgoing_calls_are_values():
-    call = OutgoingCall(ECHO, (("a", "1"),))
-    assert attrs.evolve(call, metadata=()).method is ECHO
