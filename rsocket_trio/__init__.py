@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         OutgoingCall,
         OutgoingMiddleware,
         Principal,
+        Provided,
         RegisteredRoute,
         RequestFacts,
         Route,
@@ -179,6 +180,7 @@ __all__ = [
     "PayloadStream",
     "Principal",
     "ProtocolError",
+    "Provided",
     "RSocketError",
     "RegisteredRoute",
     "Rejected",
@@ -260,8 +262,8 @@ _HOMES = {
         "routing": (
             "AnyCall Authenticate Call Caller DeclaredStream Delivery ErrorMap Interaction "
             "ItemStream MarkStream Middleware OnResume OnSetup Outcome OutgoingCall "
-            "OutgoingMiddleware Principal RegisteredRoute RequestFacts Route Router declaration "
-            "fire_and_forget injected request_channel request_response request_stream"
+            "OutgoingMiddleware Principal Provided RegisteredRoute RequestFacts Route Router "
+            "declaration fire_and_forget injected request_channel request_response request_stream"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",

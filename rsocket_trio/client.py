@@ -34,7 +34,7 @@ from .metadata.mime_types import MIME, check_mime_name
 from .payload import Payload
 from .reactivesocket.opening import check_protocol, speak_reactivesocket
 from .requester import Requester
-from .responder import Acceptor, Responder, Setup, accept_with, check_responder
+from .responder import Acceptor, Responder, Setup, accept_with, check_responder, running
 from .routing.middleware import check_middleware
 from .routing.outgoing import Outgoing, OutgoingMiddleware
 from .sealed import make
@@ -162,7 +162,7 @@ async def connect(
     dial = _dialler(target, headers, ssl_context, config)
     block = Block()
     with block.around():
-        async with Dialled(dial) as transport:
+        async with running(responder), Dialled(dial) as transport:
             if draft:
                 transport = speak_reactivesocket(
                     transport, client=True, max_frame_size=config.limits.max_frame_size

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
@@ -47,6 +48,7 @@ __all__ = [
     "Setup",
     "accept_with",
     "check_responder",
+    "running",
 ]
 
 _NO_REQUEST_RESPONSE: Final = "this peer does not answer request_response"
@@ -197,6 +199,15 @@ class Responder:
         """
         return self
 
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Return a block around the whole time in which this object is served.
+
+        The function that serves it enters the block in its own task, before it listens, and leaves
+        it when the last connection is over. Unless overridden, the block does nothing. A responder
+        that wraps another one must pass this call on.
+        """
+        return nullcontext()
+
     async def accept_resume(self, facts: ResumeFacts) -> None:
         """Decide whether a session of this connection may be resumed over another transport.
 
@@ -276,6 +287,11 @@ class Acceptor(Protocol):
 
     def __call__(self, setup: Setup, requester: Requester, /) -> Awaitable[Responder]:
         """See `Responder.accept`."""
+
+
+def running(responder: object) -> AbstractAsyncContextManager[None]:
+    """Return the block in which something is served: `Responder.running` of a responder."""
+    return responder.running() if isinstance(responder, Responder) else nullcontext()
 
 
 def check_responder(responder: object) -> None:

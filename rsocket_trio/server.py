@@ -17,7 +17,7 @@ from .field_checks import argument, instance_of
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .protocol.interaction import Interaction
 from .reactivesocket.opening import PROTOCOLS, check_protocols
-from .responder import Acceptor, Responder, check_responder
+from .responder import Acceptor, Responder, check_responder, running
 from .sealed import Sealed, make
 from .service import Registry, Service
 from .sockets.allowed import Allowed, check_allowed
@@ -183,7 +183,8 @@ async def serve(
         health_path=health_path,
     )
     server = make(Server, serving, service)
-    await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))
+    listeners = [(uri, listen) for uri in parsed]
+    await serving.run(listeners, lambda: task_status.started(server), running(responder))
 
 
 def _service(
@@ -256,4 +257,5 @@ async def serve_transport(
     """
     service = _service(responder, config, resume, lease, protocols)
     argument("transport", transport, instance_of(FrameTransport))
-    await service.serve(transport)
+    async with running(responder):
+        await service.serve(transport)

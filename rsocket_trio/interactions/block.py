@@ -15,7 +15,7 @@ import trio
 
 from ..errors import single_error
 
-__all__ = ["Block", "OnlyByBlock", "opened_by_block"]
+__all__ = ["Block", "OnlyByBlock", "opened_by_block", "ungrouped"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -136,3 +136,30 @@ def opened_by_block(
         return OnlyByBlock(make(*args, **options), function.__name__)
 
     return open_block
+
+
+@contextmanager
+def ungrouped(own: list[BaseException]) -> Iterator[None]:
+    """Let the one error of nurseries out without the groups around it.
+
+    Args:
+        own: Gets the error of the body, if there is one: that goes out as it was raised.
+
+    Raises:
+        BaseException: The one error.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error = single_error(group)
+        error = next((each for each in own if single_error(each) is error), error)
+        if error is group:
+            raise
+        context = error.__context__
+        try:
+            raise error
+        finally:
+            error.__context__ = context
+            del error
+    finally:
+        own.clear()  # its traceback holds the frame that has this list

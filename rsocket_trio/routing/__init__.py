@@ -10,11 +10,15 @@ The modules, in reading order:
 - ``kinds``: what handlers answer: interactions, and deliveries of other protocols
 - ``parameters``: the parameters of handlers, and where their values come from
 - ``signature``: what a handler takes and returns, read once from its annotations
-- ``principal``: the mark of a parameter that receives the principal
+- ``marks``: the marks of parameters that the data of the peer never fill
 - ``access``: what an authenticator is asked about
 - ``hooks``: how the functions that admit connections and requests are called
 - ``guards``: which of these functions must admit a connection or a request
 - ``call``: one handled request
+- ``providers``: where objects come from that handlers need
+- ``plans``: which providers the handlers of a router need, and in which order
+- ``supplies``: what providers have made, for a served router, a connection and a request
+- ``one_block``: how one block of the application is entered and left
 - ``middleware``: code of the application around every request, and how it is run
 - ``outgoing``: the same around the requests that the application makes
 - ``error_map``: which error the requester gets for which exception
@@ -52,10 +56,10 @@ from .declarations import (
 from .error_map import ErrorMap
 from .guards import OnResume, OnSetup
 from .kinds import Delivery
+from .marks import Principal, Provided
 from .middleware import Middleware
 from .outgoing import OutgoingCall, OutgoingMiddleware
 from .parameters import Route, injected
-from .principal import Principal
 from .router import RegisteredRoute, Router
 
 __all__ = [
@@ -76,6 +80,7 @@ __all__ = [
     "OutgoingCall",
     "OutgoingMiddleware",
     "Principal",
+    "Provided",
     "RegisteredRoute",
     "RequestFacts",
     "Route",

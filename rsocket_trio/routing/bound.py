@@ -22,6 +22,7 @@ from .owned_items import OwnedItems
 from .refusals import noted
 from .request import Request
 from .signature import Signature, check_unheard
+from .supplies import Supplies
 from .templates import Routes
 
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ class BoundRouter(Responder):
         registered: Mapping[Kind, Routes],
         context: Context,
         guards: Guards,
+        supplies: Supplies,
         *,
         traced: bool,
         accept_resume: OnResume,
     ) -> None:
-        self._finder = finder = Finder(registered, context, guards, traced=traced)
+        self._finder = finder = Finder(registered, context, guards, supplies, traced=traced)
         # Attributes, as a member of an enum takes long to be hashed.
         self._find_response = finder.of(Interaction.REQUEST_RESPONSE)
         self._find_fire_and_forget = finder.of(Interaction.FIRE_AND_FORGET)
@@ -186,11 +188,15 @@ class BoundRouter(Responder):
         If cancelled: as guards, middleware and handler do.
         """
         try:
-            async with self._around(request, arrived) as call:
+            around = self._around(request, arrived)
+            async with around as call:
                 handler = self._handler(request)
                 if isinstance(arrived, Payload):  # as in `_in_place`, without a coroutine
+                    if handler.steps:
+                        await around.supply(handler.steps)
                     return handler.answer(await handler(request, arrived, None, call))
                 payload, body = await _in_place(handler, arrived)
+                await around.supply(handler.steps)
                 return handler.answer(await handler(request, payload, body, call))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
@@ -204,9 +210,11 @@ class BoundRouter(Responder):
         If cancelled: as `respond`.
         """
         try:
-            async with self._around(request, arrived) as call:
+            around = self._around(request, arrived)
+            async with around as call:
                 handler = self._handler(request)
                 payload, body = await _in_place(handler, arrived)
+                await around.supply(handler.steps)
                 check_unheard(request.signature, await handler(request, payload, body, call))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
@@ -225,12 +233,15 @@ class BoundRouter(Responder):
         """
         try:
             around = self._around(request, arrived)
-            if around.has_blocks:
+            supply = request.place.supply
+            if around.has_blocks or (supply is not None and supply.has_blocks):
                 return OwnedItems(
-                    around, lambda call: self._stream(request, arrived, payloads, call), _counted
+                    around,
+                    lambda call: self._stream(request, arrived, payloads, call, around),
+                    _counted,
                 )
             call = await around.__aenter__()  # only guards, so there is nothing to leave
-            return await self._stream(request, arrived, payloads, call)
+            return await self._stream(request, arrived, payloads, call, around)
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -241,9 +252,11 @@ class BoundRouter(Responder):
         arrived: Payload | PayloadBody,
         payloads: trio.abc.ReceiveChannel[Payload] | None,
         call: Call,
+        around: Blocks[Call],
     ) -> AsyncIterable[AnyPayload]:
         handler = self._handler(request)
         payload, body = await _in_place(handler, arrived)
+        await around.supply(handler.steps)
         arriving = body if payloads is None else payloads
         items = handler.stream(request, payload, arriving, call)
         return await items if isinstance(items, Awaitable) else items

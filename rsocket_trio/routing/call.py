@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .handler import Context
     from .kinds import Delivery
     from .parameters import Route
+    from .plans import Node
     from .request import Request
 
 __all__ = ["AnyCall", "Call", "Outcome", "RouterCall", "new_call"]
@@ -149,13 +150,14 @@ class Call(AnyCall, given="middleware and handlers are given one"):
 class RouterCall(Call, given="middleware and handlers are given one"):
     """A request that a `Router` handles."""
 
-    __slots__ = ("_context", "_metadata", "_request")
+    __slots__ = ("_context", "_metadata", "_request", "_supplied")
 
     def __init__(self, request: Request, context: Context, metadata: bytes | None) -> None:
         super().__init__(context.setup.principal)
         self._request = request
         self._context = context
         self._metadata = metadata
+        self._supplied: dict[Node, Any] = {}
 
     def __repr__(self) -> str:
         return f"<Call of {named(self._context, self.interaction, self.route)}>"

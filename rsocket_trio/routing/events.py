@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..codecs import CodecError
 from ..codecs.registry import allows_none, annotation_name, is_bytes
@@ -17,22 +17,24 @@ from ..errors import RejectedSetup, StreamError
 from ..metadata.mime_types import MIME
 from ..responder import Setup
 from ..stopping import Stopping
-from .call import Call, new_call
+from .call import Call, RouterCall, new_call
 from .guards import Fence, Guards
 from .handler import Context
 from .kinds import Delivery, EventBatch
+from .marks import check_known
 from .middleware import Blocks
 from .mute import mute_requester
 from .parameters import Parameter, Route, Source
-from .principal import check_known
 from .refusals import noted, why
 from .request import Place, Request
 from .router import Router, check_own_accept
 from .signature import Signature, check_unheard
+from .supplies import Supplies
 
 if TYPE_CHECKING:
     from ..transports.base import TransportInfo
     from .registered import Registered
+    from .supplies import Supply
     from .table import Table
 
 __all__ = ["BoundEvents", "accept_events", "handler_of_events"]
@@ -96,13 +98,16 @@ async def accept_events(
     )
     requester = mute_requester(transport)
     fence = Fence("", registered.layers, routeless=True)
-    guards = await Guards.accept(_table_of(router).layer, (fence,), setup, requester)
+    table = _table_of(router)
+    supplies = Supplies.now(table)
+    guards = await Guards.accept(table.layer, (fence,), setup, requester)
     refusal = guards.refusal_of(registered)
     if refusal is not None:
         raise RejectedSetup(refusal)
     nearest, guarded = guards.nearest(registered)
     context = Context(registered.settings, nearest, requester, guarded=guarded)
-    request = Request(Delivery.EVENTS, Place(registered, context, guards.steps(registered)), None)
+    place = Place(registered, context, guards.steps(registered), supplies.of(registered, context))
+    request = Request(Delivery.EVENTS, place, None)
     return BoundEvents(context, registered.signature, request)
 
 
@@ -160,21 +165,27 @@ class BoundEvents:
             reason = f"its class raised {type(error).__name__}"
         raise CodecError(f"cannot be read as {self._type}: {reason}")
 
-    async def __call__(self, batch: EventBatch, events: list[Any], call: Call) -> None:
+    async def __call__(
+        self, batch: EventBatch, events: list[Any], call: Call, around: Blocks[Call]
+    ) -> None:
         """Call the handler.
 
         Args:
             batch: The batch.
             events: Its events, if the handler takes them.
             call: The call.
+            around: What was entered for it.
 
         Raises:
-            Exception: An error of the handler; its note names the handler.
+            Exception: An error of a provider or of the handler; its note names the handler.
 
         Checkpoint: as the handler does.
         If cancelled: as the handler does.
         """
         signature = self._signature
+        supply = self._request.place.supply
+        if supply is not None:
+            await around.supply(supply.steps)
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
         for parameter in signature.parameters:
@@ -199,6 +210,10 @@ class BoundEvents:
                 return call.principal
             case Source.CALL:
                 return call
+            case Source.PROVIDED:
+                return cast("Supply", self._request.place.supply).value(
+                    parameter.name, cast("RouterCall", call)
+                )
             case Source.STOPPING:
                 return self._context.setup.stopping
             case _:  # `read_parameter` lets nothing else through

@@ -29,6 +29,7 @@ from .refusals import named, unreadable
 from .registered import Registered
 from .request import Place, Request
 from .signature import Signature
+from .supplies import Supplies
 from .templates import Routes
 
 __all__ = ["Finder"]
@@ -62,16 +63,24 @@ class Finder:
         registered: The handlers.
         context: The context of the router that is served.
         guards: The guards of the connection.
+        supplies: What the handlers get from providers.
         traced: Whether a handler uses traces.
     """
 
     def __init__(
-        self, registered: Mapping[Kind, Routes], context: Context, guards: Guards, *, traced: bool
+        self,
+        registered: Mapping[Kind, Routes],
+        context: Context,
+        guards: Guards,
+        supplies: Supplies,
+        *,
+        traced: bool,
     ) -> None:
         self._registered = registered
         self._context = context
         self._contexts: dict[tuple[int, int, int, bool], Context] = {}
         self._guards = guards
+        self._supplies = supplies
         setup = context.setup
         self._data_mime_type = setup.data_mime_type
         self._metadata_mime_type: IdOrName = setup.metadata_mime_type
@@ -112,7 +121,9 @@ class Finder:
                 raise unreadable(error, self._named(request)) from None
         if place.usual is None:
             own = self._data_mime_type
-            place.usual = Handler(place.context, registered.signature, Route(), own, own)
+            place.usual = Handler(
+                place.context, registered.signature, Route(), own, own, supply=place.supply
+            )
         request.handler = place.usual
         return request
 
@@ -225,14 +236,15 @@ class Finder:
         place = self._places.get(id(registered))
         if place is None:
             steps = self._guards.steps(registered)
-            place = Place(registered, self._context_of(registered), steps)
+            context = self._context_of(registered)
+            place = Place(registered, context, steps, self._supplies.of(registered, context))
             self._places[id(registered)] = place
         return place
 
     def _fenced(self, place: Place, registered: Registered, name: str | None) -> Place:
         """Return the place of a request whose route may lie within a fence of other handlers."""
         steps = self._guards.steps_of_template(registered, name)
-        return Place(registered, place.context, steps) if steps else place
+        return Place(registered, place.context, steps, place.supply) if steps else place
 
     def complete(self, request: Request) -> Handler:
         """Read the rest of the metadata, and find the handler of a request that is admitted.
@@ -284,7 +296,8 @@ class Finder:
         context, signature = request.place.context, registered.signature
         answer_type, name = self._answer(context, signature, request.accept)
         route = Route(registered.route or "")
-        return Handler(context, signature, route, mime_type, answer_type, name)
+        supply = request.place.supply
+        return Handler(context, signature, route, mime_type, answer_type, name, supply)
 
     def _context_of(self, registered: Registered) -> Context:
         """Return the context of a handler: most handlers share one."""

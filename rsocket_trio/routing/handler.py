@@ -24,9 +24,10 @@ from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .converted_streams import READY, DecodedChannel, EncodedItems
 from .hooks import check_answer, failed
+from .marks import check_known
+from .middleware import Blocks
 from .owned_items import OwnedItems, PublishedItems, published
 from .parameters import EMPTY, FACTS, Parameter, Route, Source
-from .principal import check_known
 from .refusals import answer_refused, data_refused, named, noted, unreadable, variable_refused
 from .registered import Settings
 from .signature import Signature
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ..responder import Setup
     from .call import Call
     from .request import Request
+    from .supplies import Supply
 
 __all__ = ["Context", "Handler", "decode_trace"]
 
@@ -102,7 +104,8 @@ class Handler:
 
     Attributes:
         takes_body: It reads the request's data while they arrive.
-        takes_call: It looks at the call.
+        takes_call: It looks at the call, or something is made for each call.
+        steps: The providers that make it, for after the request has arrived.
         encode: Converts its results.
         name: Metadata that name the MIME type of the results, if the requester needs them.
     """
@@ -116,8 +119,10 @@ class Handler:
         "_published",
         "_raw",
         "_signature",
+        "_start",
         "encode",
         "name",
+        "steps",
         "takes_body",
         "takes_call",
     )
@@ -130,6 +135,7 @@ class Handler:
         mime_type: str,
         answer_type: str,
         name: bytes | None = None,
+        supply: Supply | None = None,
     ) -> None:
         self._context = context
         self._signature = signature
@@ -139,7 +145,10 @@ class Handler:
         self._fill: list[Fill] = []
         self._fill_keywords: dict[str, Fill] = {}
         for parameter in signature.parameters:
-            fill = _filler(context, signature, parameter, mime_type)
+            if parameter.source is Source.PROVIDED:
+                fill = cast("Supply", supply).filler(parameter.name)
+            else:
+                fill = _filler(context, signature, parameter, mime_type)
             if parameter.by_keyword:
                 self._fill_keywords[parameter.name] = fill
             else:
@@ -147,7 +156,9 @@ class Handler:
         self.encode = _encoder(context, signature, route, answer_type)
         self.name = name
         self.takes_body = signature.takes_body
-        self.takes_call = signature.takes_call
+        self.steps = () if supply is None else supply.steps
+        self._start = () if supply is None else supply.start
+        self.takes_call = signature.takes_call or bool(self.steps or self._start)
         self._published = signature.takes_publisher
 
     def __call__(
@@ -193,10 +204,23 @@ class Handler:
             channel = cast("trio.abc.ReceiveChannel[Payload]", arriving)
             block = published(channel)
             return OwnedItems(block, lambda items: self.stream(request, payload, items, call))
+        if self._start:
+            return self._started(request, payload, arriving, cast("Call", call))
         result: Any = self(request, payload, arriving, call)
         if self._is_generator:
             return self._encoded(request, result)
         return self._later(request, result)
+
+    async def _started(
+        self, request: Request, payload: Payload, arriving: Arriving, call: Call
+    ) -> AsyncIterable[AnyPayload]:
+        """Call the function of a stream, with objects that are left when it has returned."""
+        around = Blocks(call, ())
+        async with around:
+            await around.supply(self._start)
+            items = await self._later(request, self(request, payload, arriving, call))
+        call.outcome = None  # of the start only
+        return items
 
     async def _later(self, request: Request, result: Any) -> AsyncIterable[AnyPayload]:
         try:

@@ -10,10 +10,11 @@ was cut. So a nursery, a cancel scope or a context variable of a block is around
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
-from types import AsyncGeneratorType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar
+from functools import partial
+from types import AsyncGeneratorType, CoroutineType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import trio
 
@@ -23,7 +24,10 @@ from ..log_policy import logger
 from ..protocol.interaction import Interaction
 from .call import AnyCall, Call, Outcome
 from .guards import Visit
+from .one_block import ENDED, enter, leave, no_yield, yields_twice
 from .parameters import name_of
+from .providers import Form
+from .supplies import Supplying
 
 if TYPE_CHECKING:
     from ..metadata.authentication import Authentication
@@ -42,7 +46,10 @@ Step: TypeAlias = Visit | Middleware
 """What a request passes on its way to the handler."""
 
 _CUT: Final = "this request was ended before its answer was complete"
-_ENDED: Final = object()
+_AWAITED: Final = Form.AWAITED
+_BLOCK: Final = Form.BLOCK
+_COMPLETED: Final = Outcome.COMPLETED
+"""Constants, as a member of an enum takes long to be found."""
 _UNANSWERED: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH)
 
 
@@ -79,7 +86,7 @@ def check_middleware(middleware: Iterable[Around[C]]) -> tuple[Around[C], ...]:
 
 
 class Blocks(AbstractAsyncContextManager[C]):
-    """The middleware and the guards around one call, for ``async with``.
+    """The middleware, the guards and the providers around one call, for ``async with``.
 
     An error of a guard or a middleware is an error of the call: those around it see it. A block
     that absorbs the error of a call which has not come to its end does not make it look complete:
@@ -93,11 +100,11 @@ class Blocks(AbstractAsyncContextManager[C]):
 
     __slots__ = ("_auth", "_call", "_entered", "_steps")
 
-    def __init__(self, call: C, steps: Iterable[Any], auth: Authentication | None = None) -> None:
+    def __init__(self, call: C, steps: Collection[Any], auth: Authentication | None = None) -> None:
         self._call = call
         self._steps = steps
         self._auth = auth
-        self._entered: list[tuple[Middleware, Any]] = []
+        self._entered: list[tuple[Middleware | Supplying, Any]] = []
 
     @property
     def has_blocks(self) -> bool:
@@ -105,31 +112,64 @@ class Blocks(AbstractAsyncContextManager[C]):
         return any(not isinstance(step, Visit) for step in self._steps)
 
     async def __aenter__(self) -> C:
-        call: Any = self._call
-        entered = self._entered
-        said: dict[Visit | None, Any] | None = None
         try:
-            for step in self._steps:
-                if isinstance(step, Visit):
-                    if said is None:
-                        said = {None: None}
-                    if step not in said:
-                        said[step] = await step.admit(
-                            self._auth, said[step.before], call.interaction, call.route
-                        )
-                    call.principal = said[step]
-                    continue
-                manager: Any = step(call)
-                if type(manager) is AsyncGeneratorType:  # as in `_enter`, without a coroutine
-                    if await anext(manager, _ENDED) is _ENDED:
-                        _no_yield(step)
-                else:
-                    await _enter(step, manager)
-                entered.append((step, manager))
+            if self._steps:
+                await self._enter()
         except BaseException as error:
             if not await self._leave(error):
                 raise
         return self._call
+
+    async def _enter(self) -> None:
+        call: Any = self._call
+        entered = self._entered
+        said: dict[Visit | None, Any] | None = None
+        for step in self._steps:
+            if isinstance(step, Visit):
+                if said is None:
+                    said = {None: None}
+                if step not in said:
+                    said[step] = await step.admit(
+                        self._auth, said[step.before], call.interaction, call.route
+                    )
+                call.principal = said[step]
+                continue
+            manager: Any = step(call)
+            if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
+                if await anext(manager, ENDED) is ENDED:
+                    no_yield(_what(step))
+            else:
+                await enter(manager, partial(_what, step))
+            entered.append((step, manager))
+
+    async def supply(self, steps: Iterable[Supplying]) -> None:
+        """Let providers make objects for the call, inside of all that was entered before.
+
+        An error of one of them is an error of the call. Their blocks are left with the others.
+
+        Checkpoint: as the providers do.
+        If cancelled: as the providers do.
+        """
+        call: Any = self._call
+        entered = self._entered
+        supplied = call._supplied  # noqa: SLF001 - same package; not for applications
+        for step in steps:
+            made: Any = step.make(call)
+            if step.form is _AWAITED:
+                made = await made
+            elif step.form is _BLOCK:
+                manager = made
+                if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
+                    made = await anext(manager, ENDED)
+                    if made is ENDED:
+                        no_yield(_what(step))
+                else:
+                    made = await enter(manager, partial(_what, step))
+                entered.append((step, manager))
+            elif type(made) is CoroutineType:
+                made.close()
+                raise TypeError(f"{_what(step)} returned a coroutine: write `async def`")
+            supplied[step.node] = made
 
     async def __aexit__(
         self,
@@ -148,15 +188,15 @@ class Blocks(AbstractAsyncContextManager[C]):
         if error is not None:
             return await self._leave(error)
         call, entered = self._call, self._entered
-        call.outcome = Outcome.COMPLETED
+        call.outcome = _COMPLETED
         while entered:
-            middleware, manager = entered.pop()
+            step, manager = entered.pop()
             try:
                 if type(manager) is not AsyncGeneratorType:
                     await manager.__aexit__(None, None, None)
-                elif await anext(manager, _ENDED) is not _ENDED:
+                elif await anext(manager, ENDED) is not ENDED:
                     await manager.aclose()
-                    _yields_twice(middleware)
+                    yields_twice(_what(step))
             except BaseException as failure:
                 if not await self._leave(failure, complete=True):
                     raise
@@ -175,16 +215,16 @@ class Blocks(AbstractAsyncContextManager[C]):
         left: BaseException | None = error
         try:
             while entered:
-                middleware, manager = entered.pop()
+                step, manager = entered.pop()
                 call.error = left
                 call.outcome = _outcome_of(left)
                 try:
-                    absorbed = await _leave_one(middleware, manager, left)
+                    absorbed = await leave(manager, left, partial(_what, step))
                 except BaseException as other:
                     left = other
                     continue
                 if absorbed and left is not None and not isinstance(left, GeneratorExit):
-                    left = self._instead(complete=complete, middleware=middleware)
+                    left = self._instead(complete=complete, step=step)
             if left is not None and left is not error:
                 raise left
             return left is None
@@ -193,13 +233,13 @@ class Blocks(AbstractAsyncContextManager[C]):
             del left, error
             call.error = None
 
-    def _instead(self, *, complete: bool, middleware: Middleware) -> Canceled | None:
-        """Return the error of a call whose error a middleware has absorbed."""
+    def _instead(self, *, complete: bool, step: Middleware | Supplying) -> Canceled | None:
+        """Return the error of a call whose error a block has absorbed."""
         if complete or self._call.interaction in _UNANSWERED:
             return None
         logger.warning(
-            "the middleware %s absorbed an error, or its deadline has passed: %r ends as canceled",
-            name_of(middleware),
+            "%s absorbed an error, or its deadline has passed: %r ends as canceled",
+            _what(step),
             self._call,
         )
         return Canceled(_CUT)
@@ -215,45 +255,8 @@ def _outcome_of(error: BaseException | None) -> Outcome:
     return Outcome.CANCELLED if cancelled else Outcome.FAILED
 
 
-def _no_yield(middleware: Middleware) -> NoReturn:
-    raise RuntimeError(f"the middleware {name_of(middleware)} ended before its `yield`")
-
-
-def _yields_twice(middleware: Middleware) -> NoReturn:
-    raise RuntimeError(f"the middleware {name_of(middleware)} yields twice: it may only once")
-
-
-async def _enter(middleware: Middleware, manager: Any) -> None:
-    if not isinstance(manager, AbstractAsyncContextManager):
-        raise TypeError(
-            f"the middleware {name_of(middleware)} returned {kind_of(manager)}, which is no async "
-            "context manager"
-        )
-    await manager.__aenter__()
-
-
-async def _leave_one(middleware: Middleware, manager: Any, error: BaseException | None) -> bool:
-    """Leave a block; return whether it absorbed the error."""
-    if type(manager) is not AsyncGeneratorType:
-        kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
-        return bool(await manager.__aexit__(kind, error, traceback))
-    if error is None:
-        if await anext(manager, _ENDED) is _ENDED:
-            return False
-    else:
-        traceback = error.__traceback__
-        try:
-            await manager.athrow(error)
-        except StopAsyncIteration as end:
-            return end is not error
-        except BaseException as other:
-            # A generator cannot let a StopIteration out: it becomes the cause of a RuntimeError.
-            stop = isinstance(error, StopIteration | StopAsyncIteration)
-            if other is not error and not (stop and other.__cause__ is error):
-                raise
-            error.__traceback__ = traceback
-            return False
-        finally:
-            del error, traceback
-    await manager.aclose()
-    _yields_twice(middleware)
+def _what(step: Middleware | Supplying) -> str:
+    """Return what texts call a step."""
+    if isinstance(step, Supplying):
+        return step.node.provider.name
+    return f"the middleware {name_of(step)}"

@@ -7,6 +7,7 @@ import typing
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
+    Callable,
     Collection,
     Hashable,
     Iterable,
@@ -35,7 +36,7 @@ from ..stopping import Stopping
 from ..transports.base import TransportInfo
 from .call import Call
 from .kinds import Delivery, EventBatch, Kind
-from .principal import Principal, marked, marks_a_part, plain
+from .marks import MARKS, Principal, marked, marks_a_part, plain
 
 __all__ = [
     "ARGUMENTS",
@@ -45,6 +46,7 @@ __all__ = [
     "Parameter",
     "Route",
     "Source",
+    "check_mark",
     "injected",
     "name_of",
     "of_variable",
@@ -90,6 +92,7 @@ class Source(Enum):
     METADATA = "metadata"
     TRACE = "trace"
     PRINCIPAL = "principal"
+    PROVIDED = "provided object"
     REQUESTER = "requester"
     SETUP = "setup"
     TRANSPORT = "transport"
@@ -228,18 +231,14 @@ def read_parameter(
     if not isinstance(annotation, Hashable):
         reason = f"its parameter {name!r} is annotated with a {kind_of(annotation)}, not a type"
         raise wrong(function, interaction, reason)
-    if annotation is Principal:
-        reason = f"its parameter {name!r}: write `Annotated[T, Principal]`, T being the type"
-        raise wrong(function, interaction, f"{reason} of what authenticate= returns")
+    check_mark(partial(wrong, function, interaction), name, hints[name])
     source = Source.DATA
     published = False
-    principal = marked(hints[name])
+    principal, provided = (marked(hints[name], mark) for mark in MARKS)
     if principal is not None:
         source, annotation = Source.PRINCIPAL, principal
-    elif marks_a_part(annotation):
-        reason = f"only a part of its parameter {name!r} is marked as Principal, and the peer would"
-        reason += " fill it: write `Annotated[T, Principal]`, or `Annotated[T | None, Principal]`"
-        raise wrong(function, interaction, reason)
+    elif provided is not None:
+        source, annotation = Source.PROVIDED, provided
     elif interaction is Delivery.EVENTS:
         source, annotation = _of_events(function, name, annotation)
     elif typing.get_origin(annotation) in _CHANNELS or annotation in _CHANNELS:
@@ -274,6 +273,30 @@ def read_parameter(
     by_keyword = parameter.kind is parameter.KEYWORD_ONLY
     read = Parameter(name, source, annotation, parameter.default, by_keyword, published)
     return of_variable(function, interaction, read) if name in variables else read
+
+
+def check_mark(refused: Callable[[str], TypeError], name: str, annotation: Any) -> None:
+    """Refuse a parameter of which only a part is marked, or that is annotated with the mark.
+
+    Args:
+        refused: Makes the error from the reason.
+        name: The name of the parameter.
+        annotation: Its annotation.
+
+    Raises:
+        TypeError: It is refused.
+    """
+    is_marked = any(marked(annotation, mark) is not None for mark in MARKS)
+    for mark in MARKS:
+        wanted = f"Annotated[T, {mark.__name__}]"
+        if plain(annotation) is mark:
+            what = "what authenticate= returns" if mark is Principal else "what is provided"
+            raise refused(f"its parameter {name!r}: write `{wanted}`, T being the type of {what}")
+        if not is_marked and marks_a_part(plain(annotation), mark):
+            raise refused(
+                f"only a part of its parameter {name!r} is marked as {mark.__name__}, and the peer "
+                f"would fill it: write `{wanted}`, or `Annotated[T | None, {mark.__name__}]`"
+            )
 
 
 def of_variable(function: object, interaction: Kind, parameter: Parameter) -> Parameter:

@@ -15,6 +15,7 @@ from .signature import Signature
 
 if TYPE_CHECKING:
     from .layers import Layer
+    from .plans import Chain
 
 __all__ = ["Explain", "Registered", "Registrations", "Settings"]
 
@@ -31,20 +32,21 @@ class Settings:
         codecs: The codecs.
         explain: Decides which peers learn why data were refused.
         tracing: Makes the trace of a request current.
+        providers: The providers of the router, and of those around it.
     """
 
     codecs: Codecs | None = None
     explain: Explain | None = None
     tracing: Tracing | None = None
+    providers: Chain = ()
 
     def within(self, outer: Settings) -> Settings:
         """Return these settings in a router that is included in one with the ``outer`` ones."""
-        if outer.codecs is None and outer.explain is None and outer.tracing is None:
-            return self
         return Settings(
             outer.codecs if self.codecs is None else self.codecs,
             outer.explain if self.explain is None else self.explain,
             outer.tracing if self.tracing is None else self.tracing,
+            self.providers + outer.providers,
         )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .middleware import Step
     from .registered import Registered
     from .signature import Signature
+    from .supplies import Supply
 
 __all__ = ["Place", "Request"]
 
@@ -29,18 +30,24 @@ class Place:
         context: What it shares with other handlers on the connection.
         steps: The guards and the middleware that its requests have to pass.
         is_guarded: There is a guard among the steps.
+        supply: What the handler gets from providers, if it needs any.
         usual: The handler for requests that name no MIME types, once there was one.
     """
 
-    __slots__ = ("context", "is_guarded", "registered", "steps", "usual")
+    __slots__ = ("context", "is_guarded", "registered", "steps", "supply", "usual")
 
     def __init__(
-        self, registered: Registered | None, context: Context, steps: tuple[Step, ...]
+        self,
+        registered: Registered | None,
+        context: Context,
+        steps: tuple[Step, ...],
+        supply: Supply | None = None,
     ) -> None:
         self.registered = registered
         self.context = context
         self.steps = steps
         self.is_guarded = any(isinstance(step, Visit) for step in steps)
+        self.supply = supply
         self.usual: Handler | None = None
 
     @property

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 import attrs
 import trio
 
 from ..codecs import Codecs
+from ..codecs.annotations import annotation_name
 from ..config import DEFAULT_LIMITS, Limits
 from ..payload import Payload
 from ..protocol.interaction import Interaction
@@ -23,9 +27,13 @@ from .handler import Context
 from .hooks import check_hook
 from .kinds import Delivery, Kind
 from .layers import Layer
+from .marks import Provided, marked
 from .middleware import Middleware, check_middleware
+from .parameters import EMPTY
+from .providers import Providers, Source, read_block, read_provider
 from .registered import Registered, Settings
 from .signature import check_taken, read_signature
+from .supplies import Supplies, running
 from .table import Table
 from .templates import Template, check_prefix
 
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["RegisteredRoute", "Router", "check_own_accept"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -113,6 +122,12 @@ class Router(Responder):
         errors: For classes of exceptions, the `StreamError` that the requester gets, or a function
             that makes it from the exception. It is asked inside of ``middleware``; the map of the
             nearest router counts, and in it the nearest base class.
+        lifespan: A block around the whole time in which this router, or one that includes it, is
+            served: an async generator function that yields once, or a function with
+            `asynccontextmanager`, without parameters or with one for this router. It is entered
+            before the server listens, and left when the last connection is over. An error before
+            its ``yield``, or of a task of its nursery, ends the server and comes out of it. What it
+            yields fills the parameters marked as `Provided` of the type in its annotation.
         prefix: Put before the routes of all handlers of this router. Its variables are taken by
             the handlers with a parameter of that name: ``Router(prefix="chat.{room}.")``.
 
@@ -135,6 +150,7 @@ class Router(Responder):
         explain: bool | Callable[[Setup], bool] | None = None,
         middleware: Iterable[Middleware] = (),
         errors: ErrorMap | None = None,
+        lifespan: Callable[..., Any] | None = None,
         prefix: str = "",
     ) -> None:
         check_hook("authenticate", authenticate)
@@ -148,9 +164,13 @@ class Router(Responder):
         blocks = check_middleware(middleware)
         if errors is not None:
             blocks += (translating(errors),)
-        layer = Layer(Guard(authenticate, on_setup, on_resume), blocks)
+        guard = Guard(authenticate, on_setup, on_resume)
         _check_prefix(prefix)
-        self._table = Table(Settings(codecs, explain, tracing), layer, prefix)
+        providers = Providers(guard)
+        if lifespan is not None:
+            providers.add(read_block(_given(lifespan, self), "application", "lifespan="))
+        settings = Settings(codecs, explain, tracing, (providers,))
+        self._table = Table(settings, Layer(guard, blocks), prefix)
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
         """See `Responder.accept`. Calls ``authenticate``, then ``on_setup``.
@@ -160,6 +180,7 @@ class Router(Responder):
         """
         table = self._table
         handlers = table.snapshot()
+        supplies = Supplies.now(table)
         tracing = next(table.tracings(), None)
         limits: Limits = getattr(requester, "limits", DEFAULT_LIMITS)  # a stand-in has none
         guards = await Guards.accept(table.layer, tuple(table.fences()), setup, requester, limits)
@@ -170,6 +191,7 @@ class Router(Responder):
             handlers,
             context,
             guards,
+            supplies,
             traced=tracing is not None,
             accept_resume=self.accept_resume,
         )
@@ -398,6 +420,95 @@ class Router(Responder):
         """Whether a function of this router may refuse clients; those of included ones apart."""
         return self._table.layer.guard.is_needed
 
+    def provide(
+        self,
+        kind: Callable[..., T],
+        source: Source[T],
+        *,
+        scope: Literal["application", "request"] | None = None,
+        held: Literal["call", "start"] | None = None,
+    ) -> None:
+        """Say where parameters of a type come from that are marked as `Provided`.
+
+        ``router.provide(Database, open_database, scope="application")`` fills the parameter
+        ``db: Annotated[Database, Provided]`` of handlers, and of other providers. Those of this
+        router and of the routers that it includes get it, unless one of these has a provider of its
+        own for the type: the nearest one counts.
+
+        A function is called in the task of the handler, once for each object that it makes, however
+        many need it. Its own parameters are filled in the same way: with what is marked as
+        `Provided`, with the principal (``Annotated[T, Principal]``), and by their types `Call`,
+        `Metadata`, `Route`, `Setup`, `Requester`, `TransportInfo` and `Stopping`. Other parameters
+        need a default. Functions are called in the order of the parameters of the handler, inside
+        of all middleware and guards, when the request has arrived; blocks are left in the reverse
+        order, with the error of the call, if there is one.
+
+        Whether all that handlers need is there, and fits, is checked when the router is served.
+
+        Args:
+            kind: The type: a class, or another type that can be a key of a dict.
+            source: An object; or a function that returns one, and may be async; or an async
+                generator function that yields it once (also one with `asynccontextmanager`), and
+                goes on when the object is no longer used.
+            scope: How long an object is used: ``"application"`` (while the router is served) or
+                ``"request"``, which is the default for functions. What is used longer cannot need
+                what is used for a shorter time.
+            held: How long a stream or a channel holds what a block gives for a request: ``"call"``,
+                to its end, or ``"start"``, until the async function of the handler has returned
+                the stream. There is no default, because each open stream keeps an object to its
+                end with the first, and cannot use it with the second.
+
+        Raises:
+            TypeError: The source can never be used. The text says what to change.
+            ValueError: This router has a provider for the type; or ``scope`` or ``held`` are
+                unknown.
+        """
+        self._table.providers.add(read_provider(kind, source, scope, held))
+        self._table.plan_anew()
+
+    @contextmanager
+    def override(self, kind: Callable[..., T], source: Source[Any]) -> Iterator[None]:
+        """Put something in the place of what is provided, for tests.
+
+        In the block the router is served with it, and so are those that it includes. It is used for
+        as long as what it stands for; connections that are open already keep what they have. ::
+
+            with router.override(Database, FakeDatabase()):
+                async with connected_pair(router) as requester:
+                    ...
+
+        Args:
+            kind: The type, as for `provide`.
+            source: As for `provide`; an object may be of any class.
+
+        Raises:
+            LookupError: No handler of this router needs the type, and nothing provides it.
+            TypeError: As `provide`.
+        """
+        table = self._table
+        if not table.knows(kind):
+            raise LookupError(
+                f"neither this router nor one that it includes needs or provides "
+                f"{annotation_name(kind)}, so there is nothing to override"
+            )
+        provider = read_provider(kind, source, is_any=True)
+        overrides = table.providers.overrides.setdefault(kind, [])
+        overrides.append(provider)
+        table.plan_anew()
+        try:
+            yield
+        finally:
+            overrides.remove(provider)
+            table.plan_anew()
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """See `Responder.running`: opens what is provided with the scope ``"application"``.
+
+        Raises:
+            TypeError: Something that a handler needs cannot be provided. The text says what.
+        """
+        return running(self._table)
+
     def _register(
         self,
         interaction: Kind,
@@ -441,6 +552,18 @@ class Router(Responder):
         if route is not None:
             check_taken(signature, Template.parse(route).names if "{" in route else ())
         return Registered(signature, table.settings, (layer,) * layer.is_needed)
+
+
+def _given(lifespan: Any, router: Router) -> Any:
+    """Return a lifespan that gets its router, if it has a parameter for it."""
+    try:
+        parameters = list(inspect.signature(lifespan).parameters.values())
+    except (TypeError, ValueError):  # reported where it is read
+        return lifespan
+    needed = [each for each in parameters if each.default is EMPTY]
+    if len(needed) != 1 or marked(needed[0].annotation, Provided) is not None:
+        return lifespan
+    return partial(lifespan, router)
 
 
 def _check_prefix(prefix: object) -> None:

@@ -23,6 +23,7 @@ from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from .converted_streams import READY
 from .kinds import Delivery, Kind
+from .marks import plain
 from .parameters import (
     INJECTED,
     Parameter,
@@ -33,11 +34,17 @@ from .parameters import (
     unpacked,
     wrong,
 )
-from .principal import plain
 from .templates import Template
 from .variables import check_variable
 
-__all__ = ["Signature", "check_conversions", "check_taken", "check_unheard", "read_signature"]
+__all__ = [
+    "Signature",
+    "check_conversions",
+    "check_taken",
+    "check_unheard",
+    "hints_of",
+    "read_signature",
+]
 
 _UNHEARD: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH, Delivery.EVENTS)
 """The results of these are not sent."""
@@ -96,6 +103,11 @@ class Signature:
         return any(parameter.source in wanted for parameter in self.parameters)
 
     @property
+    def provided(self) -> tuple[Parameter, ...]:
+        """The parameters that receive what is provided."""
+        return tuple([each for each in self.parameters if each.source is Source.PROVIDED])
+
+    @property
     def takes_publisher(self) -> bool:
         """Whether the handler gets the items of a channel as a publisher."""
         return any(parameter.published for parameter in self.parameters)
@@ -149,7 +161,7 @@ def read_signature(
     inner, bound = unpacked(function)
     if is_called:
         _check_kind(inner, interaction, thread)
-    hints = _hints(inner)
+    hints = hints_of(inner)
     variables = () if template is None else template.names
     parameters = tuple(
         [
@@ -257,7 +269,12 @@ def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function, resolved.
+
+    Raises:
+        TypeError: One of them cannot be.
+    """
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:

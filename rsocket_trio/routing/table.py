@@ -11,6 +11,7 @@ from ..protocol.interaction import Interaction
 from .guards import Fence
 from .kinds import Delivery, Kind
 from .layers import Layer
+from .plans import Chain, Plans, plans_of
 from .registered import Registered, Registrations, Settings
 from .signature import check_conversions
 from .templates import Routes, Template
@@ -39,15 +40,19 @@ class Table:
         settings: The settings of the router for its handlers.
         layer: What the router puts around its handlers.
         prefix: What the routes of the router itself begin with; it is in them already.
+        providers: The providers of the router.
     """
 
     def __init__(self, settings: Settings, layer: Layer, prefix: str) -> None:
         self.handlers: Registrations = {kind: {} for kind in (*Interaction, *Delivery)}
         self.settings = settings
         self.layer = layer
+        self.providers = settings.providers[0]
         self.prefix = prefix
         self.included: list[tuple[Table, str, Layer]] = []
         self._snapshot: dict[Kind, Routes] | None = None
+        self._plans: Plans | None = None
+        self._within: dict[Settings, Settings] = {}
         # Weak: an acceptor may make a router for each connection, and include a common one.
         self.included_in: WeakKeyDictionary[Table, dict[str, Layer]] = WeakKeyDictionary()
 
@@ -103,6 +108,7 @@ class Table:
             raise ValueError(f"this router is included with the prefix {prefix!r} already")
         self.included.append((other, prefix, layer))
         other.included_in.setdefault(self, {})[prefix] = layer
+        self.plan_anew()
 
     def snapshot(self) -> dict[Kind, Routes]:
         """Return the handlers of now. Connections share them."""
@@ -110,10 +116,50 @@ class Table:
             self._snapshot = {i: Routes(routes.items()) for i, routes in self.handlers.items()}
         return self._snapshot
 
+    def plans(self) -> Plans:
+        """Return what the handlers of now need.
+
+        Raises:
+            TypeError: Something that one of them needs cannot be provided.
+        """
+        if self._plans is None:
+            handlers = [each for routes in self.handlers.values() for each in routes.values()]
+            self._plans = plans_of(handlers, self._chains())
+        return self._plans
+
+    def plan_anew(self) -> None:
+        """Find out again what the handlers of this table, and of those around it, need."""
+        self._plans = None
+        for outer in self.included_in:
+            outer.plan_anew()
+
+    def knows(self, key: object) -> bool:
+        """Whether a type is provided by this table or an included one, or needed there."""
+        if any(key in chain[0].by_key or chain[0].needs(key) for chain in self._chains()):
+            return True
+        return any(
+            needed.annotation == key
+            for routes in self.handlers.values()
+            for each in routes.values()
+            for needed in each.signature.provided
+        )
+
+    def _chains(self) -> list[Chain]:
+        """Return the providers of this table and of the included ones, each with those around."""
+        chains: dict[Chain, None] = {}
+        waiting: list[tuple[Table, Chain]] = [(self, ())]
+        while waiting:
+            table, around = waiting.pop()
+            chain = (table.providers, *around)
+            if chain not in chains:
+                chains[chain] = None
+                waiting += [(other, chain) for other, _, _ in reversed(table.included)]
+        return list(chains)
+
     def put(self, interaction: Kind, route: str | None, registered: Registered) -> None:
         """Add a handler here only, without a check."""
         self.handlers[interaction][route] = registered
-        self._snapshot = None
+        self._snapshot = self._plans = None
 
     def reached(
         self, interaction: Kind, route: str | None, registered: Registered
@@ -144,13 +190,20 @@ class Table:
             route = template.key
         part = Registered(
             signature,
-            registered.settings.within(outer.settings),
+            outer.around(registered.settings),
             self.layers(layer) + registered.layers,
         )
         # An acceptor may include a large router for each connection, so this must cost little.
         if part.settings.codecs is not registered.settings.codecs or "{" in prefix:
             _check(part)
         return route, part
+
+    def around(self, inner: Settings) -> Settings:
+        """Return the settings of the handlers of an included table; many have the same ones."""
+        settings = self._within.get(inner)
+        if settings is None:
+            settings = self._within[inner] = inner.within(self.settings)
+        return settings
 
     def layers(self, around: Layer) -> tuple[Layer, ...]:
         """Return the layer of an inclusion and that of the router, as far as there is anything."""

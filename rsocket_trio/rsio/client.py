@@ -13,6 +13,7 @@ from ..field_checks import FLAG, argument, instance_of
 from ..interactions.block import Block, opened_by_block
 from ..interactions.isolation import crash
 from ..protocol.retry import Retry
+from ..responder import running
 from ..sockets.tls import check_context
 from ..transports.base import FrameTransport
 from ..uri import Uri
@@ -86,7 +87,7 @@ async def connect(
     host = Host(publish, config, extensions, data_mime_type)
     block = Block()
     with block.around():
-        async with await _open(target, config, ssl_context, retry) as transport:
+        async with running(publish), await _open(target, config, ssl_context, retry) as transport:
             link, connection = await host.begin(transport, "client")
             try:
                 async with trio.open_nursery() as nursery:

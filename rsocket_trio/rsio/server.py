@@ -15,6 +15,7 @@ from ..field_checks import FUNCTION, argument, optional
 from ..interactions.isolation import contained, parted
 from ..interactions.leftovers import isolated
 from ..log_policy import logger
+from ..responder import running
 from ..sealed import Sealed, make
 from ..sockets.allowed import Allowed, check_allowed
 from ..sockets.connection_limit import counts_of
@@ -234,7 +235,7 @@ async def serve(
     serving = Serving()
     server = make(RsioServer, serving, registry)
     listeners = [(uri, partial(listen_for, arrivals(uri))) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server))
+    await serving.run(listeners, lambda: task_status.started(server), running(target))
 
 
 async def serve_stream(
@@ -265,7 +266,7 @@ async def serve_stream(
     If cancelled: streams are cancelled and the connection is closed.
     """
     registry = _registry(target, config, extensions, on_connection, data_mime_type)
-    async with as_transport(stream) as transport:
+    async with as_transport(stream) as transport, running(target):
         await registry.serve(transport)
 
 

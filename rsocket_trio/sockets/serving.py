@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeAlias
 
@@ -38,9 +39,14 @@ class Serving:
         self._stopped = trio.Event()
 
     async def run(
-        self, listeners: Iterable[tuple[Uri, Listen]], started: Callable[[], object]
+        self,
+        listeners: Iterable[tuple[Uri, Listen]],
+        started: Callable[[], object],
+        around: AbstractAsyncContextManager[object],
     ) -> None:
         """Listen until stopped, and call ``started`` when every address accepts connections.
+
+        ``around`` is entered before and left after all of that, however it ends.
 
         Raises:
             OSError: An address cannot be listened on; the text names it.
@@ -49,29 +55,35 @@ class Serving:
         Checkpoint: always.
         If cancelled: at once, with all connections.
         """
-        refused: OSError | ValueError | None = None
         try:
-            with self._everything:
-                async with trio.open_nursery() as drain:
-                    async with trio.open_nursery() as connections:
-                        with self._accepting:
-                            async with trio.open_nursery() as nursery:
-                                try:
-                                    for uri, listen in listeners:
-                                        begun = partial(
-                                            listen, handler_nursery=connections, drain_nursery=drain
-                                        )
-                                        await self._begin(nursery, uri, begun)
-                                except (OSError, ValueError) as error:
-                                    # Raised below: a nursery would put it into an exception group.
-                                    refused = error
-                                    reason = "an address cannot be listened on"
-                                    self._everything.cancel(reason=reason)
-                                else:
-                                    started()
-                    drain.cancel_scope.cancel(reason="all connections have ended")
+            async with around:
+                await self._listen(listeners, started)
         finally:
             self._stopped.set()
+
+    async def _listen(
+        self, listeners: Iterable[tuple[Uri, Listen]], started: Callable[[], object]
+    ) -> None:
+        refused: OSError | ValueError | None = None
+        with self._everything:
+            async with trio.open_nursery() as drain:
+                async with trio.open_nursery() as connections:
+                    with self._accepting:
+                        async with trio.open_nursery() as nursery:
+                            try:
+                                for uri, listen in listeners:
+                                    begun = partial(
+                                        listen, handler_nursery=connections, drain_nursery=drain
+                                    )
+                                    await self._begin(nursery, uri, begun)
+                            except (OSError, ValueError) as error:
+                                # Raised below: a nursery would put it into an exception group.
+                                refused = error
+                                reason = "an address cannot be listened on"
+                                self._everything.cancel(reason=reason)
+                            else:
+                                started()
+                drain.cancel_scope.cancel(reason="all connections have ended")
         if refused is not None:
             raise refused
 

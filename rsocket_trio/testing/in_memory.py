@@ -26,7 +26,7 @@ import trio
 
 from ..client import connect
 from ..config import ConnectionConfig
-from ..interactions.block import Block
+from ..interactions.block import Block, ungrouped
 from ..lease import LeaseOptions, LeaseSource
 from ..metadata.mime_types import MIME
 from ..payload import Payload
@@ -175,11 +175,12 @@ async def frame_peer_server(
 @asynccontextmanager
 async def _running(task: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Run a task beside the block and wait for its end. Cancel it if the block fails."""
-    block = Block()
-    with block.around():
+    block, own = Block(), list[BaseException]()
+    with ungrouped(own), block.around():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(task)
             with block.body():
                 yield
             if block.error is not None:
+                own.append(block.error)
                 nursery.cancel_scope.cancel(reason="the block beside it failed")

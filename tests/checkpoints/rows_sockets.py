@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 
 import trio
@@ -310,7 +310,7 @@ async def _(scene: Scene) -> Call:
         task_status.started([uri])
 
     async def call() -> None:
-        await serving.run([(ANY_PORT, listen)], partial(serving.stop, 0))
+        await serving.run([(ANY_PORT, listen)], partial(serving.stop, 0), nullcontext())
 
     return call
 
@@ -318,5 +318,5 @@ async def _(scene: Scene) -> Call:
 @row("sockets.serving.Serving.wait_stopped")
 async def _(scene: Scene) -> Call:
     serving = Serving()
-    await serving.run([], lambda: serving.stop(0))
+    await serving.run([], lambda: serving.stop(0), nullcontext())
     return serving.wait_stopped

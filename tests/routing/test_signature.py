@@ -11,8 +11,8 @@ from rsocket_trio.payload import Payload
 from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.requester import Requester
 from rsocket_trio.responder import Setup
+from rsocket_trio.routing.marks import Principal
 from rsocket_trio.routing.parameters import Route, Source
-from rsocket_trio.routing.principal import Principal
 from rsocket_trio.routing.router import Router
 from rsocket_trio.routing.signature import read_signature
 from rsocket_trio.transports.base import TransportInfo

@@ -66,7 +66,8 @@ async def routed(events: BoundEvents, on_poison: PoisonHook | None, batch: Batch
     """
     is_admitted = False
     try:
-        async with events.around() as call:
+        around = events.around()
+        async with around as call:
             events.check(call)
             is_admitted = True
             values: list[Any] = []
@@ -77,7 +78,7 @@ async def routed(events: BoundEvents, on_poison: PoisonHook | None, batch: Batch
                 values = await convert(batch, _read_each(events, incoming), on_poison)
             elif on_poison is not None:
                 await decode_with_hook(batch, on_poison)
-            await events(batch, values, call)
+            await events(batch, values, call, around)
     except StreamError as error:
         if is_admitted:
             raise

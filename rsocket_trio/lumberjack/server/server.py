@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from ...interactions.isolation import contained
+from ...responder import running
 from ...routing.events import handler_of_events
 from ...routing.router import Router
 from ...sealed import Sealed, make
@@ -228,7 +229,8 @@ async def serve(
     serving = Serving()
     server = make(LumberjackServer, serving, registry)
     listen = partial(listen_for, arrivals)
-    await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))
+    listeners = [(uri, listen) for uri in parsed]
+    await serving.run(listeners, lambda: task_status.started(server), running(router))
 
 
 async def _not_admitted(_batch: Batch) -> None:

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from ...interactions.isolation import contained
-from ...responder import Responder
+from ...responder import Responder, running
 from ...routing.middleware import check_middleware
 from ...sealed import Sealed, make
 from ...sockets.allowed import Allowed, check_allowed
@@ -182,7 +182,8 @@ async def serve(
     serving = Serving()
     server = make(TtrpcServer, serving, registry)
     listen = partial(listen_for, arrivals)
-    await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))
+    listeners = [(uri, listen) for uri in parsed]
+    await serving.run(listeners, lambda: task_status.started(server), running(services))
 
 
 async def serve_stream(
@@ -211,7 +212,7 @@ async def serve_stream(
     If cancelled: handlers are cancelled and the stream is closed.
     """
     registry = _registry(services, config, middleware, data_mime_type)
-    async with as_byte_stream(stream) as carrier:
+    async with as_byte_stream(stream) as carrier, running(services):
         await registry.serve(carrier)
 
 

@@ -1,4 +1,4 @@
-"""The mark of a parameter that receives the principal: `Principal`."""
+"""The marks of parameters that the data of the peer must never fill: `Principal`, `Provided`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..codecs.annotations import (
 from ..codecs.mismatch import Unconvertible
 from ..errors import Rejected
 
-__all__ = ["Principal", "check_known", "marked", "marks_a_part", "plain"]
+__all__ = ["MARKS", "Principal", "Provided", "check_known", "marked", "marks_a_part", "plain"]
 
 _MAX_PARTS: Final = 1000
 """The types that are looked at: a type may contain a new type at each level, without an end."""
@@ -27,6 +27,18 @@ class Principal:
     If that is ``None``, the request is refused with REJECTED, unless the annotation allows it:
     ``Annotated[User | None, Principal]``.
     """
+
+
+class Provided:
+    """Marks a parameter that receives what `Router.provide` has registered for its type.
+
+    ``db: Annotated[Database, Provided]`` is a parameter of a handler, of a provider, or of a
+    function for `Router.connection`. ``Annotated[Database | None, Provided]`` receives ``None`` if
+    nothing is registered.
+    """
+
+
+MARKS: Final = (Principal, Provided)
 
 
 def check_known(principal: Any) -> None:
@@ -47,10 +59,15 @@ def plain(annotation: Any) -> Any:
     return annotation if any(map(is_bound, notes)) else inner
 
 
-def marked(annotation: Any) -> Any:
-    """Return the type of the principal if an annotation is marked, and otherwise ``None``."""
+def marked(annotation: Any, mark: type) -> Any:
+    """Return the type that an annotation marks, and otherwise ``None``.
+
+    Args:
+        annotation: The annotation of a parameter.
+        mark: `Principal` or `Provided`.
+    """
     inner, notes = _unwrapped(annotation)
-    return inner if _is_marked(notes) else None
+    return inner if _is_marked(notes, mark) else None
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -67,17 +84,17 @@ def _unwrapped(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
             annotation = meant
 
 
-def _is_marked(notes: tuple[Any, ...]) -> bool:
-    return any(note is Principal or isinstance(note, Principal) for note in notes)
+def _is_marked(notes: tuple[Any, ...], mark: type) -> bool:
+    return any(note is mark or isinstance(note, mark) for note in notes)
 
 
-def marks_a_part(annotation: Any) -> bool:
+def marks_a_part(annotation: Any, mark: type) -> bool:
     """Whether a part of an annotation is marked, which the data of the peer would fill."""
     seen: set[Any] = set()
     waiting = [annotation]
     while waiting and len(seen) < _MAX_PARTS:
         inner, notes = _unwrapped(waiting.pop())
-        if _is_marked(notes):
+        if _is_marked(notes, mark):
             return True
         if isinstance(inner, typing.NewType):
             waiting.append(inner.__supertype__)

@@ -1,0 +1,91 @@
+"""Enter and leave one block of the application: `enter`, `leave`.
+
+It is an async generator that yields once, or an async context manager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from types import AsyncGeneratorType
+from typing import Any, Final, NoReturn
+
+from ..codecs.mismatch import kind_of
+
+__all__ = ["ENDED", "enter", "leave", "no_yield", "yields_twice"]
+
+ENDED: Final = object()
+"""What `anext` gives for a generator that has ended."""
+
+
+def no_yield(what: str) -> NoReturn:
+    """Refuse a generator that has ended too early."""
+    raise RuntimeError(f"{what} ended before its `yield`")
+
+
+def yields_twice(what: str) -> NoReturn:
+    """Refuse a generator that goes on behind its end."""
+    raise RuntimeError(f"{what} yields twice: it may only once")
+
+
+async def enter(manager: Any, what: Callable[[], str]) -> Any:
+    """Enter a block, and return what it gives.
+
+    Args:
+        manager: The block.
+        what: Returns what texts call it.
+
+    Raises:
+        TypeError: It is no block.
+        RuntimeError: It does not yield.
+
+    Checkpoint: as the block does.
+    If cancelled: as the block does.
+    """
+    if type(manager) is AsyncGeneratorType:
+        value = await anext(manager, ENDED)
+        if value is ENDED:
+            no_yield(what())
+        return value
+    if not isinstance(manager, AbstractAsyncContextManager):
+        raise TypeError(f"{what()} returned {kind_of(manager)}, which is no async context manager")
+    return await manager.__aenter__()
+
+
+async def leave(manager: Any, error: BaseException | None, what: Callable[[], str]) -> bool:
+    """Leave a block; return whether it absorbed the error.
+
+    Args:
+        manager: The block.
+        error: The error of what is inside of it, if there is one.
+        what: Returns what texts call it.
+
+    Raises:
+        BaseException: Another error, of the block.
+
+    Checkpoint: as the block does.
+    If cancelled: as the block does.
+    """
+    if type(manager) is not AsyncGeneratorType:
+        kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
+        return bool(await manager.__aexit__(kind, error, traceback))
+    if error is None:
+        if await anext(manager, ENDED) is ENDED:
+            return False
+    else:
+        traceback = error.__traceback__
+        try:
+            await manager.athrow(error)
+        except StopAsyncIteration as end:
+            return end is not error
+        except BaseException as other:
+            # A generator cannot let a StopIteration out: it becomes the cause of a RuntimeError.
+            stop = isinstance(error, StopIteration | StopAsyncIteration)
+            if other is not error and not (stop and other.__cause__ is error):
+                raise
+            error.__traceback__ = traceback
+            return False
+        finally:
+            del error, traceback
+    await manager.aclose()
+    yields_twice(what())

@@ -1,0 +1,318 @@
+"""What providers have made: for a served router, for a connection, and for a request.
+
+`running` opens what belongs to the application, `connected` what belongs to a connection. What
+belongs to a request is made by `Supplying` objects; `rsocket_trio.routing.middleware.Blocks` enters
+and leaves their blocks like middleware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ..codecs.annotations import annotation_name
+from ..codecs.registry import allows_none
+from ..interactions.block import ungrouped
+from ..metadata.builder import Metadata
+from ..requester import Requester
+from ..responder import Setup
+from ..stopping import Stopping
+from ..transports.base import TransportInfo
+from .call import Call, RouterCall
+from .marks import Principal, Provided, check_known
+from .one_block import enter, leave
+from .parameters import FACTS, Route
+from .plans import Node, Plan, Plans
+from .providers import Form, Need, Provider, Span
+
+if TYPE_CHECKING:
+    from .handler import Context
+    from .table import Table
+
+__all__ = ["Supplies", "Supply", "Supplying", "running"]
+
+Values: TypeAlias = Mapping[object, Any]
+"""What is open, by `Node.identity`."""
+
+_Fill: TypeAlias = Callable[[RouterCall], Any]
+
+_RUNS: Final[ContextVar[Mapping[Table, Values]]] = ContextVar("rsocket_trio_runs")
+"""The routers that are served around this task, with what was opened for them."""
+
+
+class Supplying:
+    """How a provider makes an object for a request.
+
+    Attributes:
+        node: The provider.
+        form: What the provider is.
+        make: Calls it: the result is an object, a coroutine, or a block.
+    """
+
+    __slots__ = ("form", "make", "node")
+
+    def __init__(self, node: Node, fills: Mapping[str, _Fill]) -> None:
+        self.node = node
+        self.form = node.provider.form
+        self.make = _call_of(
+            node.provider.source,
+            [fills[need.name] for need, _ in node.needs if not need.by_keyword],
+            {need.name: fills[need.name] for need, _ in node.needs if need.by_keyword},
+        )
+
+
+def _call_of(function: Callable[..., Any], fills: list[_Fill], keywords: dict[str, _Fill]) -> _Fill:
+    if keywords:
+        return lambda call: function(
+            *[fill(call) for fill in fills],
+            **{name: fill(call) for name, fill in keywords.items()},
+        )
+    if not fills:
+        return lambda _call: function()
+    if len(fills) == 1:
+        (only,) = fills
+        return lambda call: function(only(call))
+    return lambda call: function(*[fill(call) for fill in fills])
+
+
+class Supply:
+    """What one handler gets on one connection.
+
+    Attributes:
+        steps: What makes objects for its requests.
+        start: What makes objects that are left when the function has returned its stream.
+        has_blocks: Something has to be left when a stream is over.
+    """
+
+    __slots__ = ("_fills", "_nodes", "has_blocks", "start", "steps")
+
+    def __init__(self, plan: Plan, fills: _Fills) -> None:
+        self.steps = tuple([fills.step(node) for node in plan.call])
+        self.start = tuple([fills.step(node) for node in plan.start])
+        self.has_blocks = any(step.form is Form.BLOCK for step in self.steps)
+        self._nodes = plan.parameters
+        self._fills = fills
+
+    def value(self, parameter: str, call: RouterCall) -> Any:
+        """Return what a parameter gets."""
+        return self._fills.of_node(self._nodes[parameter])(call)
+
+    def filler(self, parameter: str) -> Callable[[Any, Any, Any, Any], Any]:
+        """Return the function for a `rsocket_trio.routing.handler.Handler` that fills it."""
+        node = self._nodes[parameter]
+        if node is None or node.span < Span.CALL:
+            value = self._fills.value_of(node)
+            return lambda _request, _payload, _arriving, _call: value
+        return lambda _request, _payload, _arriving, call: call._supplied[node]  # noqa: SLF001
+
+
+class _Fills:
+    """Makes what fills parameters of providers and handlers, on one connection."""
+
+    def __init__(self, context: Context, values: Values) -> None:
+        self._context = context
+        self._values = values
+
+    def of_node(self, node: Node | None) -> _Fill:
+        """Return what gives the object of a provider."""
+        if node is not None and node.span >= Span.CALL:
+            return lambda call: call._supplied[node]  # noqa: SLF001 - same package
+        value = self.value_of(node)
+        return lambda _: value
+
+    def value_of(self, node: Node | None) -> Any:
+        """Return the object of the application or of the connection; ``None`` for no provider."""
+        return None if node is None else _value_of(node, self._values)
+
+    def step(self, node: Node) -> Supplying:
+        """Return the step for a provider."""
+        return Supplying(
+            node,
+            {
+                need.name: self.of_node(needed) if need.mark is Provided else self._fact(need)
+                for need, needed in node.needs
+            },
+        )
+
+    def _fact(self, need: Need) -> _Fill:
+        if need.mark is Principal:
+            if allows_none(need.annotation):
+                return lambda call: call.principal
+            return _known
+        if need.annotation in _OF_CALL:
+            return _OF_CALL[need.annotation]
+        value = _fact_of(need, self._context.setup, self._context.requester)
+        return lambda _: value
+
+
+_OF_CALL: Final[dict[Any, _Fill]] = {
+    Call: lambda call: call,
+    Metadata: lambda call: call.metadata,
+    Route: lambda call: call.route,
+}
+
+
+def _known(call: RouterCall) -> Any:
+    check_known(call.principal)
+    return call.principal
+
+
+def _fact_of(need: Need, setup: Setup, requester: Requester) -> Any:
+    """Return a fact about a connection.
+
+    Raises:
+        TypeError: There is none over this wire.
+    """
+    annotation = need.annotation
+    if annotation in FACTS:
+        fact = setup.transport.extra.get(FACTS[annotation])
+        if fact is None and not allows_none(annotation):
+            raise TypeError(
+                f"a provider takes {annotation_name(annotation)} as {need.name!r}, and "
+                f"{setup.transport.scheme}:// connections have none"
+            )
+        return fact
+    return {
+        Setup: setup,
+        Requester: requester,
+        TransportInfo: setup.transport,
+        Stopping: setup.stopping,
+    }[annotation]
+
+
+def _value_of(node: Node, values: Values) -> Any:
+    """Return an object of the application or of a connection.
+
+    Raises:
+        RuntimeError: It has not been opened.
+    """
+    if node.provider.form is Form.VALUE:
+        return node.provider.source
+    try:
+        return values[node.identity]
+    except KeyError:
+        raise RuntimeError(
+            f"{node.provider.name} (scope {node.provider.scope!r}) has not been called: that "
+            "happens when its router is given to `serve`, `connect` or a helper for tests, and not "
+            "when an acceptor function returns it. Include it in the router that is served; or "
+            "call `router.accept` within `async with router.running()`"
+        ) from None
+
+
+class Supplies:
+    """What the handlers of a router get on one connection.
+
+    Args:
+        plans: What they need.
+        values: What is open for the application.
+    """
+
+    def __init__(self, plans: Plans, values: Values) -> None:
+        self._plans = plans
+        self._values = values
+
+    @classmethod
+    def now(cls, table: Table) -> Supplies:
+        """Return what the handlers of a router get that is served around this task.
+
+        Raises:
+            TypeError: Something that a handler needs cannot be provided.
+            RuntimeError: The router has a lifespan, and is not served itself.
+        """
+        plans, values = table.plans(), _RUNS.get({}).get(table, {})
+        for node in plans.application:
+            if node.provider.is_always:
+                _value_of(node, values)
+        return cls(plans, values)
+
+    def of(self, registered: object, context: Context) -> Supply | None:
+        """Return what a handler gets; ``None`` if it needs nothing."""
+        plan = self._plans.handlers.get(id(registered))
+        return None if plan is None else Supply(plan, _Fills(context, self._values))
+
+
+def running(table: Table) -> AbstractAsyncContextManager[None]:
+    """Return a block in which the objects of the application are open.
+
+    Raises:
+        TypeError: Something that a handler needs cannot be provided.
+    """
+    plans = table.plans()
+    return _running(table, plans) if plans.application else nullcontext()
+
+
+@asynccontextmanager
+async def _running(table: Table, plans: Plans) -> AsyncIterator[None]:
+    before = _RUNS.get({})
+    values: dict[object, Any] = {}
+    own: list[BaseException] = []
+    with ungrouped(own):
+        async with AsyncExitStack() as stack:
+            await _open(plans.application, values, _no_fact, stack)
+            _RUNS.set({**before, table: values})
+            try:
+                yield
+            except BaseException as error:
+                own.append(error)
+                raise
+            finally:
+                _RUNS.set(before)
+
+
+def _no_fact(need: Need) -> Any:
+    raise AssertionError(need)
+
+
+class _Entered(AbstractAsyncContextManager[Any]):
+    """The block of a provider, for ``async with``."""
+
+    def __init__(self, manager: Any, provider: Provider) -> None:
+        self._manager = manager
+        self._provider = provider
+
+    async def __aenter__(self) -> Any:
+        return await enter(self._manager, lambda: self._provider.name)
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _where: object) -> bool:
+        return await leave(self._manager, error, lambda: self._provider.name)
+
+
+async def _open(
+    nodes: Iterable[Node],
+    values: dict[object, Any],
+    fact: Callable[[Need], Any],
+    stack: AsyncExitStack,
+) -> None:
+    """Call providers, and keep their objects in ``values``.
+
+    Args:
+        nodes: The providers, each behind those that it needs.
+        values: What is open already.
+        fact: Gives the facts that they need.
+        stack: Leaves their blocks.
+    """
+    for node in nodes:
+        arguments: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for need, needed in node.needs:
+            value = _value_of(needed, values) if needed is not None else None
+            if need.mark is not Provided:
+                value = fact(need)
+            if need.by_keyword:
+                keywords[need.name] = value
+            else:
+                arguments.append(value)
+        provider = node.provider
+        made = provider.source(*arguments, **keywords)
+        if provider.form is Form.BLOCK:
+            made = await stack.enter_async_context(_Entered(made, provider))
+        elif provider.form is Form.AWAITED:
+            made = await made
+        values[node.identity] = made
