@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from math import inf
 from typing import Final
+
+from .. import os_support
 
 __all__ = ["RESERVE", "max_open_files"]
 
@@ -15,8 +16,8 @@ Otherwise many files would keep the process from sending what it reads of them."
 
 def max_open_files() -> float:
     """Return the limit of this process for open files, without `RESERVE`; infinity: none."""
-    with suppress(ImportError):  # Windows does not have it.
-        import resource
+    if os_support.RESOURCE_LIMITS:
+        import resource  # Windows does not have it.
 
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY:

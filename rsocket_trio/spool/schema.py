@@ -244,25 +244,23 @@ def _recognise(connection: sqlite3.Connection, path: Path) -> int | None:
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables, or those of an older version new, in one transaction."""
+    """Make the tables, or those of an older version new, in one transaction.
+
+    After an error the caller closes the connection, so nothing is left half done.
+    """
     version = _recognise(connection, path)
     if version == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
-    try:
-        if version is None:
-            for statement in filter(str.strip, TABLES.split(";")):
-                connection.execute(statement)
-            identity = str(uuid.uuid4())
-            row = (0, identity, time.time(), 0)
-            connection.execute("INSERT INTO spool VALUES (?, ?, ?, ?)", row)
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        else:
-            for each in range(version, VERSION):
-                MIGRATIONS[each](connection)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:  # nothing is left half done
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    if version is None:
+        for statement in filter(str.strip, TABLES.split(";")):
+            connection.execute(statement)
+        identity = str(uuid.uuid4())
+        row = (0, identity, time.time(), 0)
+        connection.execute("INSERT INTO spool VALUES (?, ?, ?, ?)", row)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    else:
+        for each in range(version, VERSION):
+            MIGRATIONS[each](connection)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")

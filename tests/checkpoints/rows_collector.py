@@ -82,6 +82,14 @@ async def _(scene: Scene) -> Call:
     return raising(StopAsyncIteration, reader.__anext__)
 
 
+@row("collector.range_reader.RangeReader.__anext__", "behind the end")
+async def _(scene: Scene) -> Call:
+    collector, spool_id = await client(scene)
+    reader = await scene.enter(collector.read(0, 4, spool_id=spool_id))
+    assert [each.count async for each in reader] == [2, 2]
+    return raising(StopAsyncIteration, reader.__anext__)
+
+
 @row("collector.range_reader.RangeReader.__anext__", "of another spool")
 async def _(scene: Scene) -> Call:
     collector, _ = await client(scene)

@@ -6,6 +6,7 @@ from functools import partial
 
 import trio.testing
 
+from rsocket_trio.errors import ConnectionLost
 from rsocket_trio.interactions.leftovers import isolated, watched
 from rsocket_trio.lumberjack import (
     EventRelay,
@@ -29,7 +30,7 @@ from rsocket_trio.routing.admission import admitted
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from rsocket_trio.sockets.farewell import drop_bytes, half_close
 from rsocket_trio.spool import open_spool
-from tests.checkpoints.scene import Call, Scene, endless, row
+from tests.checkpoints.scene import Call, Scene, endless, raising, row
 from tests.lumberjack.receiving import ADDRESS, DEFAULT, full_window, port_of, shared
 
 
@@ -37,13 +38,17 @@ async def nothing(batch) -> None:
     """A handler."""
 
 
-async def held(scene: Scene):
-    """A batch whose handler has not returned, and its sender."""
+async def held(scene: Scene, left: trio.Event | None = None):
+    """A batch whose handler has not returned, and its sender; ``left`` is set when it has left."""
     batches = []
 
     async def hold(batch) -> None:
         batches.append(batch)
-        await trio.sleep_forever()
+        try:
+            await trio.sleep_forever()
+        finally:
+            if left is not None:
+                left.set()
 
     server = await scene.nursery.start(serve, hold, ADDRESS)
     sender = await trio.open_tcp_stream("127.0.0.1", port_of(server))
@@ -65,6 +70,15 @@ async def _(scene: Scene) -> Call:
 @row("lumberjack.server.batch.Batch.ack")
 async def _(scene: Scene) -> Call:
     return partial((await held(scene)).ack, 1)
+
+
+@row("lumberjack.server.batch.Batch.ack", "of a connection that is over")
+async def _(scene: Scene) -> Call:
+    left = trio.Event()
+    batch = await held(scene, left)
+    await scene.stack.aclose()
+    await left.wait()
+    return raising(ConnectionLost, partial(batch.ack, 1))
 
 
 @row("lumberjack.server.batch.Batch.ack", "nothing new")

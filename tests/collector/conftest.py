@@ -13,9 +13,10 @@ from rsocket_trio.collector.client import READER_CONFIG, CollectorClient
 from rsocket_trio.sealed import make
 from rsocket_trio.spool import open_spool
 from rsocket_trio.transports.memory import memory_transport_pair
+from tests.given_back import everything_is_given_back
 from tests.spool.conftest import directory
 
-__all__ = ["directory"]
+__all__ = ["directory", "everything_is_given_back"]
 
 
 @pytest.fixture

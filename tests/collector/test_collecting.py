@@ -12,7 +12,7 @@ import trio
 import trustme
 
 from rsocket_trio import Payload, Rejected, connect
-from rsocket_trio.collector import EVENTS, collect, connect_collector
+from rsocket_trio.collector import EVENTS, IngestConfig, collect, connect_collector
 from rsocket_trio.errors import ConnectionClosed, RejectedSetup, StreamError
 from rsocket_trio.lumberjack import LumberjackConfig, ShipperConfig, stored_events
 from rsocket_trio.lumberjack import connect as connect_lumberjack
@@ -221,13 +221,15 @@ async def test_errors_at_the_start(directory, tmp_path):
             await collect(directory, RSOCKET)
 
 
-async def test_a_spool_that_fails_for_good(directory):
-    """The collector ends with the error, alone."""
+@pytest.mark.parametrize("waited_for", [True, False])
+async def test_a_spool_that_fails_for_good(directory, waited_for, caplog):
+    """The collector ends with the error, alone. Events nobody waits for are said to be lost."""
     ended = []
 
     async def run(task_status):
         try:
-            await collect(directory, RSOCKET, task_status=task_status)
+            ingest = IngestConfig(max_batch_events=1)
+            await collect(directory, RSOCKET, ingest=ingest, task_status=task_status)
         except SpoolError as error:
             ended.append(error)
 
@@ -236,11 +238,17 @@ async def test_a_spool_that_fails_for_good(directory):
         with faulty(collector.spool) as connection:
             connection.fail = lambda statement: fault(11) if statement == "COMMIT" else None
             async with connect(collector.uris[0], **JSON) as requester:
-                async with requester.request_channel([Payload(b"1")], route=EVENTS) as replies:
-                    with pytest.raises((StreamError, ConnectionClosed)):
-                        await replies.receive()
+                if waited_for:
+                    async with requester.request_channel([Payload(b"1")], route=EVENTS) as replies:
+                        with pytest.raises((StreamError, ConnectionClosed)):
+                            await replies.receive()
+                else:
+                    for _ in range(3):
+                        await requester.fire_and_forget(Payload(b"1"), route=EVENTS)
             await until(lambda: bool(ended))
     assert isinstance(ended[0], SpoolFailed)
+    assert ("events of fire_and_forget are lost: " in caplog.text) is not waited_for
+    assert collector.statistics().dropped == (0 if waited_for else 2)
 
 
 async def test_a_disk_that_is_full_for_a_while(directory):

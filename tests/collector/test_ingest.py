@@ -15,6 +15,7 @@ import trio.testing
 from rsocket_trio import Invalid, Metadata, Payload, connect
 from rsocket_trio.collector import EVENTS, IngestConfig
 from rsocket_trio.collector.gathering import ITEM_COST, Gathering, size_of
+from rsocket_trio.collector.ingest import drain
 from rsocket_trio.collector.ingest_config import COLLECTOR_CONFIG
 from rsocket_trio.collector.own_metadata import own_metadata
 from rsocket_trio.errors import ApplicationError, ConnectionClosed
@@ -358,3 +359,28 @@ async def test_a_batch_has_its_size_exactly(autojump_clock):
     await gathering.fill()
     assert gathering.full
     assert gathering.take() == [event] * 2
+
+
+def test_what_has_come_of_a_stream_that_is_left():
+    """It is taken, to the end or to the error, as far as there is room in the batch."""
+    for more in (trio.EndOfChannel(), ApplicationError("no more"), trio.WouldBlock()):
+        stream = Arrived([Payload(b"1"), Payload(b"2"), more])
+        gathering = Gathering(stream, IngestConfig())
+        drain(gathering)
+        assert gathering.take() == [Payload(b"1"), Payload(b"2")]
+    gathering = Gathering(Arrived(numbers(3)), IngestConfig(max_batch_events=2))
+    drain(gathering)
+    assert gathering.take() == numbers(2)
+
+
+class Arrived:
+    """A stream of which these events have arrived, and then this error."""
+
+    def __init__(self, events):
+        self.events = deque(events)
+
+    def receive_nowait(self):
+        event = self.events.popleft()
+        if isinstance(event, Exception):
+            raise event
+        return event

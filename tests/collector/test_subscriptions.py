@@ -17,11 +17,13 @@ from rsocket_trio.frames import (
     RequestStreamFrame,
     SetupFrame,
 )
+from rsocket_trio.spool import SpoolFailed
 from rsocket_trio.testing import FramePeer
 from rsocket_trio.transports import TransportInfo
 from rsocket_trio.transports.byte_stream import ByteStreamTransport
 from rsocket_trio.uri import parse_uri
 from tests.collector.running import data, running, stored
+from tests.spool.helpers import fault, faulty
 from tests.waiting import until
 
 QUICK = Retry(initial_delay=0.01, max_delay=0.02)
@@ -154,6 +156,24 @@ async def test_a_publisher_that_fails(directory, caplog):
     assert [int(each) for each in data(directory)] == [n for n in range(100) if n not in (10, 50)]
     assert "the sensor is broken; the next attempt" in caplog.text
     assert "may be lost" in caplog.text
+
+
+async def test_a_spool_that_fails(directory):
+    """The subscription says why it has ended; the collector ends with the error, alone."""
+    async with trio.open_nursery() as nursery:
+        server = await published(nursery, Publisher())
+        with pytest.RaisesGroup(SpoolFailed):
+            async with running(directory, subscribe=[f"{server.uris[0]}/numbers"]) as collector:
+                with faulty(collector.spool) as connection:
+                    connection.fail = lambda statement: fault(11) if statement == "COMMIT" else None
+                    with trio.CancelScope(shield=True):
+                        await until(lambda: numbers_of(collector).state == "ended")
+                    assert "injected" in numbers_of(collector).trouble
+        nursery.cancel_scope.cancel()
+
+
+def numbers_of(collector):
+    return collector.statistics().subscriptions[0]
 
 
 async def test_a_publisher_that_comes_back(directory):

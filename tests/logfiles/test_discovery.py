@@ -6,13 +6,17 @@ import errno
 import logging
 import os
 import resource
+from math import inf
 
 import pytest
 
+from rsocket_trio import os_support
 from rsocket_trio.logfiles import FilesMissing, Source, max_open_files
 from rsocket_trio.logfiles import shipment as shipment_module
-from rsocket_trio.logfiles.discovery import Listings, scan
+from rsocket_trio.logfiles.discovery import Listings, find_moved, scan
+from rsocket_trio.logfiles.identity import Fingerprint
 from rsocket_trio.logfiles.open_files import RESERVE
+from rsocket_trio.logfiles.registry import Position
 from tests.logfiles.shipping import Receiver, following, looked, ship_once
 
 
@@ -156,9 +160,59 @@ async def test_files_that_are_renamed_while_too_many_are_open(tmp_path):
         await receiver.until(lambda r: r.messages == ["a", "b", "c"])
 
 
-def test_descriptors_are_left_for_connections():
+def test_descriptors_are_left_for_connections(monkeypatch):
+    """One file is always open; a system without a limit, or that does not tell it, has none."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert max_open_files() == soft - RESERVE
+    limits = {RESERVE + 2: 2, RESERVE + 1: 1, RESERVE: 1, 3: 1, resource.RLIM_INFINITY: inf}
+    for soft, most in limits.items():
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert max_open_files() == most
+    monkeypatch.setattr(os_support, "RESOURCE_LIMITS", False)
+    assert max_open_files() == inf
+
+
+def test_renamed_files_that_cannot_be_looked_for(tmp_path, monkeypatch):
+    """They are as those that are not found; without descriptors nothing is said about any."""
+    (tmp_path / "a.log").write_text("1\n")
+    (found,) = found_in(tmp_path, "a.log")
+    fingerprint = Fingerprint.of(b"1\n")
+    path = found.path
+    old = Position(
+        path=path, real=path, source=path, key=found.key, id="1", fingerprint=fingerprint, offset=2
+    )
+    (tmp_path / "a.log").rename(tmp_path / "a.log.1")
+    assert [new.path for _, new in find_moved([old])] == [str(tmp_path / "a.log.1")]
+    for name, number, expected in (
+        ("scandir", errno.EACCES, 0),
+        ("stat", errno.ENOENT, 0),
+        ("open", errno.ENOENT, 0),
+        ("open", errno.EACCES, 1),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, failing(getattr(os, name), tmp_path, number))
+            assert len(find_moved([old])) == expected
+    for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "scandir", failing(os.scandir, tmp_path, number))
+            with pytest.raises(OSError, match=os.strerror(number)):
+                find_moved([old])
+
+
+def failing(real, directory, number):
+    """A call of the system that fails for what is in a directory."""
+
+    def call(path, *arguments, **options):
+        if str(path).startswith(str(directory)):
+            raise OSError(number, os.strerror(number), str(path))
+        return real(path, *arguments, **options)
+
+    return call
+
+
+def test_a_directory_that_is_gone_has_no_files(tmp_path):
+    """A renamed file is looked for in it: that is no failure of the look."""
+    assert Listings().paths(str(tmp_path / "gone"), 1) == []
 
 
 async def test_a_rename_before_the_opening_and_no_new_file(tmp_path, monkeypatch):

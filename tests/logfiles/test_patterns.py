@@ -162,6 +162,23 @@ def test_a_directory_that_cannot_be_read(linked, monkeypatch):
     assert (files, problems) == ({"logs/web/a.log"}, ["Permission denied"])
 
 
+def test_a_file_whose_facts_cannot_be_read(linked, monkeypatch):
+    """It is named, unless it is gone. The others are found."""
+    (linked / "logs" / "web" / "closed.log").touch()
+    (linked / "logs" / "web" / "gone.log").touch()
+    real = os.stat
+
+    def closed(path, *arguments, **options):
+        for name, error in (("closed.log", PermissionError), ("gone.log", FileNotFoundError)):
+            if path == name:
+                raise error(errno.EACCES, "Permission denied", path)
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", closed)
+    files, _, problems = found(linked, "logs/*/*.log")
+    assert (files, problems) == ({"logs/web/a.log"}, ["Permission denied"])
+
+
 async def test_a_file_that_becomes_a_link_before_it_is_opened(tmp_path, monkeypatch):
     """What it leads to is not read: neither by its name nor in its place."""
     file, secret = tmp_path / "a.log", tmp_path / "secret"

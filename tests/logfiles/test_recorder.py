@@ -28,3 +28,4 @@ async def test_a_disk_that_was_stuck_does_not_hold_new_files_back(
     await recorder.written()
     assert trio.current_time() - began < 3
     nursery.cancel_scope.cancel()
+    registry.close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import attrs
@@ -48,11 +50,10 @@ def position(inode=1, offset=10, head=b"0123456789", **more):
 
 
 def stored(path, *each):
-    registry = Registry(path)
-    for one in each:
-        registry.put(one)
-    registry.store(registry.positions())
-    registry.close()
+    with closing(Registry(path)) as registry:
+        for one in each:
+            registry.put(one)
+        registry.store(registry.positions())
 
 
 def test_positions_come_back(tmp_path):
@@ -186,6 +187,15 @@ def test_a_registry_that_cannot_be_used(tmp_path):
         with pytest.raises(RegistryError, match="is no file"):
             Registry(path)
     assert sorted(os.listdir(tmp_path)) == ["directory", "file", "pipe"]
+
+
+def test_a_registry_that_cannot_be_read(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    with pytest.raises(RegistryError, match=r"cannot read the registry .*: Input/output error$"):
+        Registry(tmp_path / "registry.json")
 
 
 def test_a_symbolic_link_to_a_registry(tmp_path):

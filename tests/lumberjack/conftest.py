@@ -7,7 +7,10 @@ import trio
 import trio.testing
 
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
+from tests.given_back import everything_is_given_back
 from tests.lumberjack.shipping import HOST, Network
+
+__all__ = ["everything_is_given_back"]
 
 
 @pytest.fixture

@@ -121,6 +121,30 @@ async def test_others_run_while_a_generator_is_read(network, autojump_clock):
     assert len(set(turns)) > 10
 
 
+async def test_others_run_while_a_long_list_is_checked(network, autojump_clock):
+    async with shipping() as (shipper, nursery):
+        taken = []
+        for size in (1, 20_000):
+            steps = Steps()
+            trio.lowlevel.add_instrument(steps)
+            await nursery.start(shipper.send, [{"n": 1}] * size)
+            trio.lowlevel.remove_instrument(steps)
+            taken.append(steps.count)
+        assert taken[1] >= taken[0] + 9
+        peer = await network.peer()
+        assert len(await peer.accept(20_001)) == 20_001
+
+
+async def test_a_call_that_is_cancelled_already_sends_nothing(network, autojump_clock):
+    """Its events do not even have a place in the line, and no generator is read."""
+    async with shipping() as (shipper, _):
+        read = []
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await shipper.send({"n": read.append(n)} for n in range(3))
+        assert (read, shipper.statistics().waiting) == ([], 0)
+
+
 async def test_a_generator_that_fails_or_is_not_read_to_its_end(network, autojump_clock):
     """Nothing of it is sent, and nothing of it holds up the next call."""
 
@@ -187,6 +211,10 @@ async def test_a_bad_call_lets_later_ones_go_on(network, autojump_clock):
         async def cancel(scope):
             scope.cancel()
 
+        async with trio.open_nursery() as failing:
+            failing.start_soon(bad)
+            failing.start_soon(cancelled)
+        assert shipper._intake.kept == 0, "what was encoded of them goes"
         nursery.start_soon(bad)
         nursery.start_soon(cancelled)
         await trio.lowlevel.checkpoint()

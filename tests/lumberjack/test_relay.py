@@ -76,6 +76,23 @@ async def test_a_list_is_taken_when_more_is_asked_for(nursery):
     assert relay.statistics().held == 0
 
 
+async def test_a_call_that_is_cancelled_already_offers_nothing(nursery):
+    """A subscriber that waits gets nothing of it."""
+    relay = EventRelay()
+    got = []
+
+    async def receive():
+        got.append(await relay.subscribe().receive())
+
+    nursery.start_soon(receive)
+    await blocked()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await relay.publish([1])
+    await blocked()
+    assert got == []
+
+
 async def test_without_a_subscriber_nothing_is_taken(autojump_clock):
     """The publisher waits. A subscriber that comes later gets everything, in order."""
     relay = EventRelay()
@@ -184,11 +201,17 @@ async def test_cancelled_just_when_a_list_comes(nursery):
 
     nursery.start_soon(wait)
     await blocked()
-    Publishing(nursery, relay, [1])
-    scope.cancel()
+
+    async def take():
+        async with relay.subscribe() as other:
+            assert await other.receive() == 1
+            await other.receive()  # Now it is taken.
+
+    nursery.start_soon(take)
     await blocked()
-    assert relay.statistics().held == 0
-    assert await relay.subscribe().receive() == 1
+    scope.cancel()  # It has not run since when it gets the list.
+    await relay.publish([1])
+    assert relay.statistics().taken == 1
 
 
 async def test_cancelled_just_when_the_relay_is_closed(nursery):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
@@ -311,8 +312,12 @@ async def test_all_calls_fail_at_once(autojump_clock):
             raise ShipError("gave up", 0)
 
     async with failing(range(30), None) as source:
-        with pytest.raises(ShipError):
+        with pytest.raises(ShipError) as caught:
             await ship_stream(source, Broken(), batch_size=5, in_flight=4)
+    # Its traceback, which has the items, goes with it: no cycle waits for the garbage collector.
+    error = weakref.ref(caught.value)
+    del caught
+    assert error() is None
 
 
 async def test_both_sides_fail(autojump_clock):

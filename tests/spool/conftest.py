@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.given_back import everything_is_given_back
+
+__all__ = ["everything_is_given_back"]
+
 MEMORY = Path("/dev/shm")
 
 

@@ -25,6 +25,25 @@ def left_threads():
     ]
 
 
+async def test_calls_that_are_cancelled_already(directory):
+    """They change nothing."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(3))
+        await spool.commit("me", 1)
+        for call in (
+            partial(spool.append, lines(3)),
+            partial(spool.commit, "me", 2),
+            partial(spool.commit, "you", 2),
+            partial(spool.forget, "me"),
+        ):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await call()
+            assert scope.cancelled_caught
+        await spool.commit("they", 3)
+        assert (spool.head, spool.positions()) == (3, {"me": 1, "they": 3})
+
+
 @pytest.mark.parametrize("every_task", [False, True], ids=["own steps", "all steps"])
 async def test_append(directory, every_task):
     """The batch is stored as a whole or not at all; those that returned are stored."""

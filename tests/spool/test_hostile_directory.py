@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -157,6 +158,17 @@ async def test_no_files(prepared, name, kind, tmp_path):
         case _:
             path.mkdir()
     await refused(prepared, SpoolError, "is a link|is no file")
+
+
+async def test_files_that_cannot_be_looked_at(prepared, monkeypatch):
+    """The error says why, as one of this package."""
+
+    def closed(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("rsocket_trio.spool.schema.check_files", closed)
+    with pytest.raises(SpoolFailed, match=r"cannot be read: Permission denied$"):
+        describe_spool(prepared)
 
 
 @pytest.mark.parametrize("name", ["spool.lock", "spool.reserve"])

@@ -94,19 +94,17 @@ class IncomingMemory:
         if share.size < _LITTLE:
             return False
         called = self._line[share] = trio.Event()
+        share.waits_since = trio.current_time()
         self._admit()
         try:
             while not called.is_set():
                 with trio.move_on_after(_PATIENCE):
                     await called.wait()
-                share.overdue = not called.is_set()
-                if share.overdue and share is next(iter(self._line)):
+                if not called.is_set() and share is next(iter(self._line)):
                     self._admit()
         except trio.Cancelled:
             self._leave(share)
             raise
-        finally:
-            share.overdue = False
         return True
 
     def hold(self, share: ShareOfIncoming, size: int, incomplete: int) -> None:
@@ -152,7 +150,8 @@ class IncomingMemory:
             return
         share = next(iter(self._line))
         if not free and self._turn is not None:
-            if share.overdue and trio.current_time() >= self._turn_began + _LONG_TURN:
+            latest = max(share.waits_since + _PATIENCE, self._turn_began + _LONG_TURN)
+            if trio.current_time() >= latest:
                 self._evict()
             return
         called = self._line.pop(share)
@@ -198,7 +197,7 @@ class ShareOfIncoming:
         size: The bytes that it holds.
         incomplete: Those of them that belong to an incomplete batch.
         began: When this batch began.
-        overdue: It has waited for longer than it should.
+        waits_since: When it began to wait, if it waits.
         allowance: Its turn ends when it holds no more than this.
         deadline: Its sender has until then, if it has the turn.
     """
@@ -208,7 +207,7 @@ class ShareOfIncoming:
         self.incomplete = 0
         self.began = trio.current_time()
         self.evict: Final = evict
-        self.overdue = False
+        self.waits_since = 0.0
         self.allowance = 0
         self.deadline = inf
         self._intake: Final = intake

@@ -110,6 +110,13 @@ def test_an_exception_that_has_no_text():
     assert error["message"]
 
 
+def test_a_traceback_that_cannot_be_formatted():
+    """A handler of logging never raises for what an application gives it."""
+    error = event_of(record(exc_info=(ValueError, ValueError("no"), "no traceback")))["error"]
+    assert error["message"] == "no"
+    assert error["stack_trace"] == "<a traceback that cannot be formatted: AttributeError>"
+
+
 def test_extras_do_not_replace_fields():
     event = event_of(
         record(log="mine", error="e", host=1, service=2, extra=3, plain=4), service={"name": "s"}
