@@ -1,8 +1,6 @@
 """What msgspec reads is what the readers read: values, types, refusals and their places."""
 
 import json
-import os
-import random
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
@@ -11,7 +9,7 @@ from unittest import mock
 import attrs
 import cbor2
 import pytest
-from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from rsocket_trio.codecs import CborCodec, CodecError, Codecs, JsonCodec
@@ -21,7 +19,7 @@ from rsocket_trio.codecs.same_to_msgspec import same_to_msgspec
 from rsocket_trio.metadata.mime_types import MIME
 
 from .test_same_to_msgspec import SAME
-from .typed_values import same, typed
+from .typed_values import drawn, random_of, same, typed
 
 MODULES = {MIME.CBOR: "cbor", MIME.JSON: "json"}
 CODECS = {MIME.CBOR: CborCodec, MIME.JSON: JsonCodec}
@@ -138,36 +136,18 @@ def both_ways(data, mime_type):
     check(annotation, mime_type, whole, *[damaged(whole, rng) for _ in range(4)], **options)
 
 
-FRESH = int.from_bytes(os.urandom(4), "big")
-QUIET = {"suppress_health_check": list(HealthCheck), "deadline": None, "database": None}
-
-
 @pytest.mark.parametrize("mime_type", MODULES)
-@seed(11)
-@settings(max_examples=200, **QUIET)
-@given(st.data())
-def test_generated_types_and_data(mime_type, data):
-    """The same types, values and damages in each run."""
-    both_ways(data, mime_type)
+@pytest.mark.parametrize("number", [11, None])
+def test_generated_types_and_data(number, mime_type):
+    """The same types, values and damages in each run, and others."""
+    drawn(lambda data: both_ways(data, mime_type), number, 100)
 
 
+@pytest.mark.parametrize("number", [17, None])
 @pytest.mark.parametrize("mime_type", MODULES)
-@seed(FRESH)
-@settings(max_examples=100, **QUIET)
-@given(st.data())
-def test_fresh_types_and_data(mime_type, data):
-    """And others in each run; the failure shows them, and the seed that gives them again."""
-    print("seed", FRESH)
-    both_ways(data, mime_type)
-
-
-@pytest.mark.parametrize("seed_", [17, None])
-@pytest.mark.parametrize("mime_type", MODULES)
-def test_damaged_texts(mime_type, seed_):
+def test_damaged_texts(mime_type, number):
     """Damage in all places of an order, with all its types."""
-    seed_ = random.randrange(2**32) if seed_ is None else seed_
-    print("seed", seed_)
-    rng = random.Random(seed_)
+    rng = random_of(number)
     wholes = list(filter(None, [written(text, mime_type) for text in TEXTS]))
     for annotation in SAME:
         check(annotation, mime_type, *[damaged(rng.choice(wholes), rng) for _ in range(10)])

@@ -1,7 +1,6 @@
 """CBOR that is written by generated code is that of the writers and cbor2."""
 
 import keyword
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, make_dataclass
 from typing import Annotated, Any
@@ -11,17 +10,15 @@ import attrs
 import cbor2
 import msgspec
 import pytest
-from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from rsocket_trio.codecs import CborCodec, CodecError, Codecs
 from rsocket_trio.codecs.registry import explain
 from rsocket_trio.metadata.mime_types import MIME
 
-from .typed_values import typed
+from .typed_values import drawn, typed
 
-FRESH = int.from_bytes(os.urandom(4), "big")
-QUIET = {"suppress_health_check": list(HealthCheck), "deadline": None, "database": None}
 NEVER = mock.patch("rsocket_trio.codecs.cbor.packer_of", return_value=None)
 
 
@@ -133,7 +130,7 @@ def test_a_property_that_fails():
     assert "secret" not in check(Failing("a"), Line)
 
 
-def drawn(data):
+def a_holder(data):
     fields = data.draw(st.lists(typed, min_size=1, max_size=4))
     names = [f"f{place}" for place in range(len(fields))]
     holder = make_dataclass(
@@ -156,21 +153,10 @@ def drawn(data):
     check(values[0], fields[0][0])
 
 
-@seed(13)
-@settings(max_examples=200, **QUIET)
-@given(st.data())
-def test_generated_types_and_values(data):
-    """The same types and values in each run."""
-    drawn(data)
-
-
-@seed(FRESH)
-@settings(max_examples=100, **QUIET)
-@given(st.data())
-def test_fresh_types_and_values(data):
-    """And others in each run; the failure shows them, and the seed that gives them again."""
-    print("seed", FRESH)
-    drawn(data)
+@pytest.mark.parametrize("number", [13, None])
+def test_generated_types_and_values(number):
+    """The same types and values in each run, and others."""
+    drawn(a_holder, number, 100)
 
 
 def test_values_of_any_type_are_written_by_cbor2():

@@ -1,15 +1,13 @@
 """What a codec takes comes back equal, or is refused when it is written."""
 
-import os
-
 import pytest
-from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from rsocket_trio.codecs import CborCodec, CodecError, Codecs, JsonCodec
 from rsocket_trio.metadata.mime_types import MIME
 
-from .typed_values import same, typed
+from .typed_values import drawn, same, typed
 
 CODECS = {MIME.CBOR: CborCodec, MIME.JSON: JsonCodec}
 OPTIONS = [{}, {"rename": "camel", "enums": "name"}]
@@ -33,24 +31,8 @@ def comes_back(data, mime_type):
     assert same(again, value), (annotation, value, written, again)
 
 
-FRESH = int.from_bytes(os.urandom(4), "big")
-QUIET = {"suppress_health_check": list(HealthCheck), "deadline": None}
-
-
 @pytest.mark.parametrize("mime_type", CODECS)
-@seed(7)
-@settings(max_examples=300, database=None, **QUIET)
-@given(st.data())
-def test_values_come_back(mime_type, data):
-    """Every value of every type that can be registered, with the same values in each run."""
-    comes_back(data, mime_type)
-
-
-@pytest.mark.parametrize("mime_type", CODECS)
-@seed(FRESH)
-@settings(max_examples=100, database=None, **QUIET)
-@given(st.data())
-def test_fresh_values_come_back(mime_type, data):
-    """And with others in each run; the failure shows the values, and their seed."""
-    print("seed", FRESH)
-    comes_back(data, mime_type)
+@pytest.mark.parametrize(("number", "examples"), [(7, 200), (None, 100)])
+def test_values_come_back(number, examples, mime_type):
+    """Every value of every type that can be registered: the same in each run, and others."""
+    drawn(lambda data: comes_back(data, mime_type), number, examples)

@@ -6,7 +6,7 @@ import typing
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, MutableSet, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, make_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -44,6 +44,25 @@ T = TypeVar("T")
 
 def is_same(annotation, conventions=AS_WRITTEN):
     return same_to_msgspec(annotation, conventions, decimals=True)
+
+
+def run(*_, **__):
+    """Code of the application, which msgspec would not call."""
+
+
+def as_dataclass(name="number", body=None, more=(), **options):
+    return make_dataclass("Made", [(name, int, field(**options)), *more], namespace=body)
+
+
+def by_attrs(name="number", body=None, more=None, of_class=None, **options):
+    fields = {name: attrs.field(type=int, **options), **(more or {})}
+    return attrs.make_class("Made", fields, class_body=body, **(of_class or {}))
+
+
+class Setting:
+    """A descriptor."""
+
+    __get__ = __set__ = run
 
 
 @dataclass
@@ -123,7 +142,7 @@ SAME = [
     *(Point, Tree, annotated.Options, annotated.MoreOptions, annotated.Loose, annotated.Place),
     *(annotated.Pair[int], annotated.Box[int], annotated.Ping, annotated.Circle),
     *(annotated.Absent[int], Lacking, LackingWithin),
-    *(Unset, Tagged, Boxed[int], list[Boxed[str]]),
+    *(as_dataclass(), by_attrs(), Unset, Tagged, Boxed[int], list[Boxed[str]]),
     *(Bounded, Annotated[list[int], msgspec.Meta(max_length=1)], Annotated[int, AT_LEAST_1] | None),
     Annotated[float, AT_LEAST_1, msgspec.Meta(lt=2.5)],
     NewType("Id", Annotated[float, AT_LEAST_1]),
@@ -137,24 +156,6 @@ SAME = [
 def test_what_msgspec_reads(annotation):
     """Without these nothing would be read fast."""
     assert is_same(annotation)
-
-
-@dataclass
-class OwnInit:
-    """Its constructor would not be called."""
-
-    number: int
-
-    def __init__(self, number: int) -> None:
-        self.number = -number
-
-
-@dataclass
-class OwnNew:
-    number: int
-
-    def __new__(cls, **_):
-        return object.__new__(cls)
 
 
 class Meta(type):
@@ -183,22 +184,6 @@ class Checked:
         assert self.number
 
 
-@attrs.define
-class Prepared:
-    number: int
-
-    def __attrs_pre_init__(self):
-        pass
-
-
-@attrs.define
-class Completed:
-    number: int
-
-    def __attrs_post_init__(self):
-        pass
-
-
 @attrs.define(init=False)
 class InitAlone:
     number: int
@@ -215,71 +200,6 @@ class Validated:
 @attrs.define
 class Converted:
     number: int = attrs.field(converter=int)
-
-
-@attrs.define
-class Renamed:
-    number: int = attrs.field(alias="count")
-
-
-@attrs.define
-class Private:
-    _number: int
-
-
-@dataclass
-class PrivateToo:
-    _number: int
-
-
-@attrs.define
-class Derived:
-    number: int
-    other: int = attrs.field(default=attrs.Factory(lambda self: self.number, takes_self=True))
-
-
-@attrs.define
-class Unpassed:
-    number: int
-    is_admin: bool = attrs.field(default=False, init=False)
-
-
-@dataclass
-class UnpassedToo:
-    number: int
-    is_admin: bool = field(default=False, init=False)
-
-
-@dataclass
-class Passed:
-    number: int
-    given: InitVar[int]
-
-
-@dataclass
-class Sets:
-    number: int
-
-    def __setattr__(self, name, value):
-        object.__setattr__(self, name, -value)
-
-
-class Doubled:
-    def __set__(self, holder, value):
-        holder.__dict__["number"] = 2 * value
-
-    def __get__(self, holder, _):
-        return 1 if holder is None else holder.__dict__["number"]
-
-
-@dataclass
-class Described:
-    number: int = Doubled()
-
-
-@attrs.define(unsafe_hash=True, cache_hash=True)
-class Hashed:
-    number: int
 
 
 @dataclass
@@ -377,10 +297,17 @@ class Holds(NamedTuple):
 
 DIFFERENT = [
     # Constructors that are not only the setting of fields.
-    *(OwnInit, OwnNew, OwnCall, Abstract, Checked, Prepared, Completed, InitAlone),
-    *(Validated, Converted, Derived, Hashed, Sets, Described),
+    *[as_dataclass(body={name: run}) for name in ("__init__", "__new__", "__setattr__")],
+    *[by_attrs(body={f"__attrs_{name}_init__": run}) for name in ("pre", "post")],
+    make_dataclass("Made", [("number", int)], namespace={"number": Setting()}),
+    *(OwnCall, Abstract, Checked, InitAlone, Validated, Converted),
+    by_attrs(of_class={"unsafe_hash": True, "cache_hash": True}),
+    by_attrs(more={"other": attrs.field(default=attrs.Factory(id, takes_self=True), type=int)}),
     # Fields that no constructor takes, or under another name.
-    *(Renamed, Private, PrivateToo, Unpassed, UnpassedToo, Passed),
+    *(by_attrs(alias="count"), by_attrs("_number"), as_dataclass("_number")),
+    by_attrs(more={"is_admin": attrs.field(default=False, init=False, type=bool)}),
+    as_dataclass(more=[("is_admin", bool, field(default=False, init=False))]),
+    as_dataclass(more=[("given", InitVar[int])]),
     # Constructors of a base.
     *(OtherDefault, MoreFields, Both),
     # Any of them as a part.

@@ -1,9 +1,10 @@
-"""Strategies of hypothesis: annotations, each with its values."""
+"""Strategies of hypothesis: annotations, each with its values; and how tests draw from them."""
 
 import enum
 import itertools
+import random
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
@@ -28,7 +29,7 @@ from uuid import UUID
 
 import attrs
 import msgspec
-from hypothesis import assume
+from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 from typing_extensions import TypeAliasType
 
@@ -325,6 +326,30 @@ typed = st.recursive(
     max_leaves=4,
 )
 """Annotations, each with a strategy for its values."""
+
+
+def random_of(number: int | None) -> random.Random:
+    """A generator with this seed, or with a fresh one; the failure of a test shows it."""
+    number = random.randrange(2**32) if number is None else number
+    print("seed", number)
+    return random.Random(number)
+
+
+def drawn(check: Callable[[Any], None], number: int | None, examples: int) -> None:
+    """Call a function with data of hypothesis many times, with a seed as in `random_of`."""
+
+    @seed(random_of(number).randrange(2**32))
+    @settings(
+        max_examples=examples,
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+        database=None,
+    )
+    @given(st.data())
+    def run(data: Any) -> None:
+        check(data)
+
+    run()
 
 
 def same(one: Any, other: Any) -> bool:
