@@ -25,6 +25,8 @@ from .mismatch import Unconvertible
 __all__ = [
     "ANY",
     "NONE",
+    "OCTETS",
+    "PLAIN_TYPES",
     "Field",
     "aliased",
     "annotation_name",
@@ -43,6 +45,10 @@ __all__ = [
 NONE: Final = type(None)
 ANY: Final = (Any, object)
 """Annotations that allow any value."""
+PLAIN_TYPES: Final[frozenset[type]] = frozenset((str, bool, int, float, NONE))
+"""The types that every format has values for; no value is of two of them."""
+OCTETS: Final = (bytes, bytearray, memoryview)
+"""The types of octets."""
 
 _MAX_NAME: Final = 100
 _NAME: Final = "rsocket_trio.name"

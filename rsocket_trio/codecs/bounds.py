@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from msgspec import Meta
 
-from .annotations import annotation_name, bounded_members, has_fields, is_typed_dict
-from .mismatch import Mismatch, Unconvertible, kind_of
+from .annotations import OCTETS, annotation_name, bounded_members, has_fields, is_typed_dict
+from .mismatch import Mismatch, Unconvertible
 
 __all__ = ["check_in", "check_of"]
 
@@ -34,7 +34,7 @@ _TESTS: Final[dict[str, tuple[str, Callable[[Any], _Test]]]] = {
 }
 """For each bound, its words and its test. A NaN is within no bound."""
 _NUMBERS: Final = (int, float)
-_SIZED: Final = (str, bytes, bytearray, memoryview, abc.Collection)
+_SIZED: Final = (str, *OCTETS, abc.Collection)
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     **dict.fromkeys(_TESTS, _NUMBERS),
     "pattern": (str,),
@@ -86,7 +86,7 @@ def check_of(plain: Any, bounds: Sequence[Meta]) -> Callable[[Any], None]:
             except ArithmeticError:  # an int too large for a float
                 within = False
             if not within:
-                raise Mismatch(f"expected {name} {words}, got another {kind_of(value)}")
+                raise Mismatch.another(f"{name} {words}", value)
 
     return check
 

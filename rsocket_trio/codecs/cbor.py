@@ -20,10 +20,10 @@ import cbor2
 import msgspec
 
 from ..field_checks import COUNT, argument, whole
-from .annotations import ANY
+from .annotations import ANY, OCTETS, PLAIN_TYPES
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
-from .forms import PLAIN_TYPES, Writer, refuse
+from .forms import Writer, refuse
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
@@ -118,7 +118,8 @@ class CborCodec(AnnotationCodec):
         takes = self._readers.takes(annotation)
         fast = None
         if annotation not in ANY and same_to_msgspec(annotation, self._conventions, decimals=False):
-            convert = partial(msgspec.convert, type=annotation, builtin_types=_OCTETS)
+            # It makes no others of octets: text is not taken for bytes.
+            convert = partial(msgspec.convert, type=annotation, builtin_types=OCTETS)
             fast = completed(convert, annotation)
 
         def decode(data: bytes) -> object:
@@ -179,8 +180,6 @@ def _item(data: bytes, *, any_keys: bool) -> Any:
 _END_NUMBER: Final = int.from_bytes(secrets.token_bytes(8), "big") | 1 << 63 | 1
 """A number of 64 bits, which no float is; no peer knows it."""
 _END: Final = b"\x1b" + _END_NUMBER.to_bytes(8, "big")
-_OCTETS: Final = (bytes, bytearray, memoryview)
-"""Types of CBOR of which msgspec makes no others: text is not taken for bytes."""
 _MAX_DEPTH: Final = 200
 """Levels of nested CBOR containers: more than data need, and far below Python's own limit."""
 _SMALL: Final = 4 * 2**10

@@ -13,17 +13,15 @@ from typing import Any, Final, TypeAlias
 import attrs
 import msgspec
 
-from .annotations import NONE, has_fields, is_named_tuple, is_typed_dict
+from .annotations import OCTETS, has_fields, is_named_tuple, is_typed_dict
 from .mismatch import UNAWAITED, Mismatch, kind_of
 
 __all__ = [
     "ACCEPTED",
     "LISTED",
-    "PLAIN_TYPES",
     "STRICT",
     "Form",
     "Writer",
-    "another",
     "base_of",
     "classes_of",
     "instances",
@@ -34,14 +32,11 @@ __all__ = [
 Writer: TypeAlias = Callable[[Any], Any]
 """Converts a value of some type to a plain value, or raises `Mismatch`."""
 
-_OCTETS: Final = (bytes, bytearray, memoryview)
-PLAIN_TYPES: Final[frozenset[type]] = frozenset((str, bool, int, float, NONE))
-"""The types that every format can write."""
-ACCEPTED: Final[Mapping[type, tuple[type, ...]]] = {float: (float, int), bytes: _OCTETS}
+ACCEPTED: Final[Mapping[type, tuple[type, ...]]] = {float: (float, int), bytes: OCTETS}
 """Classes whose instances are values of a type, for types with more than their own instances."""
 LISTED: Final = (abc.Set, abc.Sequence, deque)
 """Classes of values that are written as a list."""
-STRICT: Final[frozenset[type]] = frozenset((bool, str, *_OCTETS))
+STRICT: Final[frozenset[type]] = frozenset((bool, str, *OCTETS))
 """Python treats values of these types as numbers or sequences, but peers do not."""
 
 
@@ -157,11 +152,6 @@ def instances(accepted: tuple[type, ...], name: str, convert: Writer) -> Writer:
         return convert(value)
 
     return write
-
-
-def another(name: str, value: object) -> Mismatch:
-    """Return the error for a value of the right type that is not one of those allowed."""
-    return Mismatch(f"expected {name}, got another {kind_of(value)}")
 
 
 def refuse(value: object) -> typing.NoReturn:

@@ -15,9 +15,10 @@ import attrs
 import msgspec
 
 from ..json_texts import FLAT_SIZE, MAX_DEPTH, is_deep
+from .annotations import OCTETS, PLAIN_TYPES
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
-from .forms import PLAIN_TYPES, Writer, refuse
+from .forms import Writer, refuse
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
@@ -272,7 +273,7 @@ _LEAVES: Final[dict[type, Shape]] = {
 }
 _INT_KEY: Final = from_text(int, _int_from_text)
 _WRITERS: Final[dict[type, Writer]] = {
-    **dict.fromkeys((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
+    **dict.fromkeys(OCTETS, lambda value: b64encode(value).decode("ascii")),
     float: finite_float,
     datetime: moment_text,
     date: date_text,

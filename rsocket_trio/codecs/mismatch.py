@@ -132,6 +132,16 @@ class Mismatch(_Located):
         got = unawaited(value) if isinstance(value, UNAWAITED) else kind_of(value)
         return cls(f"expected {expected}, got {got}")
 
+    @classmethod
+    def another(cls, expected: str, value: object) -> Mismatch:
+        """Return the error for a value of a right type that is not one of those allowed."""
+        return cls(f"expected {expected}, got another {kind_of(value)}")
+
+    @classmethod
+    def refused(cls, expected: str, error: Exception) -> Mismatch:
+        """Return the error for a value that code of the application does not take."""
+        return cls(f"expected {expected}, got a value that it refuses ({kind_of(error)})")
+
 
 class Unconvertible(_Located, TypeError):
     """An annotation that values cannot be converted by."""

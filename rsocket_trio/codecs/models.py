@@ -93,9 +93,7 @@ def _read(read_as: Callable[[Any, Any], Any], annotation: Any, value: Any) -> An
     except (Mismatch, StreamError):
         raise
     except Exception as error:  # the function is the user's
-        name = annotation_name(annotation)
-        text = f"expected {name}, got a value that it refuses ({kind_of(error)})"
-        raise Mismatch(text) from error
+        raise Mismatch.refused(annotation_name(annotation), error) from error
 
 
 def _is_model(cls: Any) -> bool:

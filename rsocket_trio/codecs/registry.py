@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol
 
 from ..errors import RSocketError, StreamError
 from ..field_checks import FLAG, TEXT, argument, instance_of
-from .annotations import ANY, NONE, annotation_name, members_of
+from .annotations import ANY, NONE, OCTETS, annotation_name, members_of
 from .bounds import check_in
 from .by_annotation import AnnotationCodec
 from .cbor import CborCodec
@@ -19,7 +19,6 @@ from .mismatch import (
     UNAWAITED,
     Mismatch,
     Unconvertible,
-    kind_of,
     looks_like_text,
     unawaited,
 )
@@ -243,8 +242,8 @@ class Codecs:
             return _failing(error)
         read = _decoder_of(codec, annotation)
         is_raw = isinstance(codec, TextCodec | OctetStreamCodec)
-        of_text = not is_raw and _is_text(annotation)
-        may_be_none = _names_none(annotation)
+        of_text = not is_raw and _is_alone(str, annotation)
+        may_be_none = NONE in _members(annotation)
 
         def decode(data: bytes) -> object:
             if may_be_none and not data:
@@ -344,7 +343,7 @@ class Codecs:
             self._codec(annotation, mime_type)
 
     def _codec(self, annotation: Any, mime_type: str) -> Codec:
-        if self._raw_text and _is_text(annotation):
+        if self._raw_text and _is_alone(str, annotation):
             _check_charset(mime_type)
             return _TEXT
         return self._find(mime_type)
@@ -382,23 +381,18 @@ def _members(annotation: Any) -> tuple[Any, ...]:
 
 def allows_none(annotation: Any) -> bool:
     """Whether ``None`` is a value of an annotated type."""
-    return annotation in ANY or _names_none(annotation)
-
-
-def _names_none(annotation: Any) -> bool:
-    return any(member in (None, NONE) for member in _members(annotation))
+    return annotation in ANY or NONE in _members(annotation)
 
 
 def is_bytes(annotation: Any) -> bool:
     """Whether values of an annotated type are the data without conversion."""
-    members = _members(annotation)
-    return bytes in members and all(member in (bytes, None, NONE) for member in members)
+    return _is_alone(bytes, annotation)
 
 
-def _is_text(annotation: Any) -> bool:
-    """Whether values of an annotated type are text, or ``None``."""
+def _is_alone(kind: type, annotation: Any) -> bool:
+    """Whether values of an annotated type are of one type, or ``None``."""
     members = _members(annotation)
-    return str in members and all(member in (str, None, NONE) for member in members)
+    return kind in members and all(member in (kind, NONE) for member in members)
 
 
 def _may_be_raw(data: bytes, error: Mismatch) -> bool:
@@ -408,12 +402,9 @@ def _may_be_raw(data: bytes, error: Mismatch) -> bool:
 
 
 def _raw(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, bytearray | memoryview):
+    if isinstance(value, OCTETS):
         return bytes(value)
-    got = unawaited(value) if isinstance(value, UNAWAITED) else kind_of(value)
-    raise CodecError(f"expected bytes, got {got}")
+    raise CodecError(str(Mismatch.of("bytes", value)))
 
 
 def _within(annotation: Any, raw: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

@@ -26,6 +26,7 @@ from msgspec import inspect
 from .annotations import (
     ANY,
     NONE,
+    PLAIN_TYPES,
     Field,
     bounded_members,
     class_hints,
@@ -53,8 +54,6 @@ _SCALARS: Final[dict[Any, inspect.Type]] = {
     UUID: inspect.UUIDType(),
     Decimal: inspect.DecimalType(),
 }
-_TOLD_APART: Final = (bool, int, float, str, NONE)
-"""Types whose unions need no choice: no value is of two of them."""
 _LISTS: Final = (list, abc.Sequence, abc.MutableSequence, abc.Collection)
 _MAPPINGS: Final = (dict, abc.Mapping, abc.MutableMapping)
 _BOUNDS: Final = (
@@ -169,7 +168,7 @@ class _Comparison:
     def _is_same_union(self, members: Bounded, info: inspect.Type) -> bool:
         if not isinstance(info, inspect.UnionType) or len(info.types) != len(members):
             return False
-        if all(member in _TOLD_APART and not bounds for member, bounds in members):
+        if all(member in PLAIN_TYPES and not bounds for member, bounds in members):
             return all(_SCALARS[member] in info.types for member, _ in members)
         others = [each for each in members if each[0] is not NONE]
         infos = [each for each in info.types if each != _SCALARS[NONE]]

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from ..errors import StreamError
-from .annotations import NONE
+from .annotations import NONE, PLAIN_TYPES
 from .conventions import Conventions
 from .mismatch import Mismatch, Unconvertible, kind_of
 
@@ -125,7 +125,7 @@ def made_of(
             return convert(value)
         except Exception:  # converters raise what they like
             # Without its cause, whose text may show the value.
-            raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
+            raise Mismatch.another(name, value) from None
 
     spare, kinds = frozenset(ways).difference(usual), frozenset((kind,))
     return Shape(read, kinds.union(ways), leaf=True, spare=spare, plain=kinds)
@@ -217,8 +217,7 @@ def made(
     except Exception as error:  # of a validator or a converter of the application
         name, field = cls.__name__, _validated(cls, error)
         if field is None:
-            text = f"expected {name}, got a value that it refuses ({kind_of(error)})"
-            raise Mismatch(text) from error
+            raise Mismatch.refused(name, error) from error
         mismatch = Mismatch(f"{name} refuses the value ({kind_of(error)})")
         mismatch.within(f".{keys.get(field, field)}")
         raise mismatch from error
@@ -243,7 +242,7 @@ def made_from(cls: type, base: Shape) -> Shape:
 
 
 _MISSING: Final = [kind.__dict__["_missing_"].__func__ for kind in (Enum, Flag)]
-_VALUES: Final[tuple[type, ...]] = (str, int, float, bytes, bool, NONE, tuple)
+_VALUES: Final[frozenset[type]] = PLAIN_TYPES | {bytes, tuple}
 """Types of the values of enums and literals that data can have."""
 
 
@@ -259,7 +258,7 @@ def enum(cls: type[Enum], conventions: Conventions) -> Shape:
     kinds = {type(member.value) for member in cls}
     # With a `_missing_` of its own it may accept more than the values of its members.
     lenient = getattr(cls._missing_, "__func__", None) not in _MISSING
-    if not kinds <= set(_VALUES) and not lenient:
+    if not kinds <= _VALUES and not lenient:
         raise Unconvertible(f"{name} has values that are neither text nor numbers")
     takes = kinds | {list} if tuple in kinds else kinds
 
@@ -271,12 +270,10 @@ def enum(cls: type[Enum], conventions: Conventions) -> Shape:
         try:
             return cls(value)
         except Exception:  # `_missing_` of the application may raise anything
-            raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
+            raise Mismatch.another(name, value) from None
 
     if lenient:
-        return Shape(
-            read, frozenset((*takes, *_VALUES)), leaf=True, spare=frozenset(_VALUES) - takes
-        )
+        return Shape(read, frozenset(takes) | _VALUES, leaf=True, spare=_VALUES - takes)
     # The members of a Flag can be combined, so there are more values.
     table = None if issubclass(cls, Flag) else {(type(m.value), m.value): m for m in cls}
     return Shape(read, frozenset(takes), leaf=True, values=table)
@@ -304,7 +301,7 @@ def _listed(name: str, table: Mapping[tuple[type, Any], Any]) -> Shape:
         try:
             return table[type(value), value]
         except (KeyError, TypeError):  # TypeError: a list or a dict cannot be looked up
-            raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
+            raise Mismatch.another(name, value) from None
 
     return Shape(read, frozenset([kind for kind, _ in table]), leaf=True, values=table)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .annotations import ANY, NONE, members_of
+from .annotations import ANY, NONE, OCTETS, members_of
 from .bounds import check_in
 from .json import JsonCodec
 from .mismatch import Mismatch, Unconvertible
@@ -60,7 +60,7 @@ class OctetStreamCodec:
 
 
 def _octets(value: object) -> bytes:
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, OCTETS):
         return bytes(value)
     raise _no_octets(value)
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from .annotations import Field, annotation_name, is_typed_dict, stripped
 from .conventions import Conventions
-from .forms import Form, Writer, another
+from .forms import Form, Writer
 from .mismatch import Mismatch, Unconvertible, kind_of
 from .shapes import DICT, Reader, Shape
 
@@ -132,7 +132,7 @@ def _first_of(name: str, readers: list[Reader]) -> Reader:
                 return reader(value)
             except Mismatch:
                 continue
-        raise Mismatch(f"expected {name}, got another {kind_of(value)}")
+        raise Mismatch.another(name, value)
 
     return read
 
@@ -173,7 +173,7 @@ def writer_of(name: str, candidates: list[tuple[Any, Form]], conventions: Conven
             except Mismatch:
                 continue
         if not found:
-            raise another(name, value)
+            raise Mismatch.another(name, value)
         if any(done != found[0] for done in found):
             raise Mismatch(f"expected {name}, got a value that several of them write differently")
         return found[0]

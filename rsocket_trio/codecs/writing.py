@@ -20,6 +20,7 @@ import msgspec
 
 from .annotations import (
     NONE,
+    OCTETS,
     Field,
     annotation_name,
     has_fields,
@@ -36,7 +37,6 @@ from .forms import (
     STRICT,
     Form,
     Writer,
-    another,
     base_of,
     classes_of,
     instances,
@@ -75,7 +75,7 @@ def write_all(values, done):
         raise
 """
 """The code of the writers of a class. Nothing but names of its fields is put into it."""
-_NO_LIST: Final = (str, bytes, bytearray, memoryview, abc.Mapping)
+_NO_LIST: Final = (str, *OCTETS, abc.Mapping)
 
 
 class Writers:
@@ -250,7 +250,7 @@ class _Compiler(Converters[Form]):
             try:
                 return table[type(value), value]
             except (KeyError, TypeError):  # TypeError: it has no hash
-                raise another(name, value) from None
+                raise Mismatch.another(name, value) from None
 
         return Form(write)
 
