@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         InternalError,
         Invalid,
         InvalidSetup,
+        LimitReached,
         LocalProtocolError,
         MalformedFrame,
         MetadataError,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
     from .routing import (
         AnyCall,
+        Around,
         Authenticate,
         Call,
         Caller,
@@ -98,9 +100,11 @@ if TYPE_CHECKING:
         RequestFacts,
         Route,
         Router,
+        concurrency_limit,
         declaration,
         fire_and_forget,
         injected,
+        rate_limit,
         request_channel,
         request_response,
         request_stream,
@@ -122,6 +126,7 @@ __all__ = [
     "AnyItems",
     "AnyPayload",
     "ApplicationError",
+    "Around",
     "Authenticate",
     "Authentication",
     "BearerAuthentication",
@@ -160,6 +165,7 @@ __all__ = [
     "LeaseOptions",
     "LeaseSource",
     "LeaseStatistics",
+    "LimitReached",
     "Limits",
     "LocalProtocolError",
     "MalformedFrame",
@@ -216,12 +222,14 @@ __all__ = [
     "Uri",
     "ZipkinTrace",
     "__version__",
+    "concurrency_limit",
     "connect",
     "current_trace",
     "declaration",
     "fire_and_forget",
     "injected",
     "parse_uri",
+    "rate_limit",
     "request_channel",
     "request_response",
     "request_stream",
@@ -242,10 +250,10 @@ _HOMES = {
         "errors": (
             "ApplicationError Canceled ClosedByPeer ConnectFailed ConnectionClosed "
             "ConnectionLost CustomError ErrorCode Forbidden FrameTooLong InternalError Invalid "
-            "InvalidSetup LocalProtocolError MalformedFrame MetadataError MetadataTooLarge "
-            "MissingLease ProtocolError Rejected RejectedResume RejectedSetup RemoteProtocolError "
-            "RSocketError SetupError StreamError StreamIdsExhausted Unauthenticated "
-            "UnsupportedSetup"
+            "InvalidSetup LimitReached LocalProtocolError MalformedFrame MetadataError "
+            "MetadataTooLarge MissingLease ProtocolError Rejected RejectedResume RejectedSetup "
+            "RemoteProtocolError RSocketError SetupError StreamError StreamIdsExhausted "
+            "Unauthenticated UnsupportedSetup"
         ),
         "interactions.demand": "PayloadStream StreamStatistics",
         "interactions.payload_body": "PayloadBody",
@@ -260,10 +268,11 @@ _HOMES = {
         "requester": "ConnectionStatistics Requester",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
-            "AnyCall Authenticate Call Caller DeclaredStream Delivery ErrorMap Interaction "
+            "AnyCall Around Authenticate Call Caller DeclaredStream Delivery ErrorMap Interaction "
             "ItemStream MarkStream Middleware OnResume OnSetup Outcome OutgoingCall "
             "OutgoingMiddleware Principal Provided RegisteredRoute RequestFacts Route Router "
-            "declaration fire_and_forget injected request_channel request_response request_stream"
+            "concurrency_limit declaration fire_and_forget injected rate_limit request_channel "
+            "request_response request_stream"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",

@@ -50,6 +50,7 @@ __all__ = [
     "InternalError",
     "Invalid",
     "InvalidSetup",
+    "LimitReached",
     "LocalProtocolError",
     "MalformedFrame",
     "MetadataError",
@@ -369,6 +370,13 @@ class Rejected(StreamError):
     """The responder refused the request without processing any of it: you may retry it."""
 
     default_code: ClassVar[int] = ErrorCode.REJECTED
+
+
+class LimitReached(Rejected):
+    """A limit on calls is reached; ``data`` says when to try again. The requester gets `Rejected`.
+
+    On ttrpc it is RESOURCE_EXHAUSTED.
+    """
 
 
 class Canceled(StreamError):

@@ -20,6 +20,7 @@ The modules, in reading order:
 - ``supplies``: what providers have made, for a served router, a connection and a request
 - ``one_block``: how one block of the application is entered and left
 - ``middleware``: code of the application around every request, and how it is run
+- ``call_limits``: middleware that limits how many calls there are
 - ``outgoing``: the same around the requests that the application makes
 - ``error_map``: which error the requester gets for which exception
 - ``bound``: a router on one connection
@@ -43,6 +44,7 @@ from __future__ import annotations
 from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
 from .call import AnyCall, Call, Outcome
+from .call_limits import concurrency_limit, rate_limit
 from .caller import Caller, ItemStream
 from .declarations import (
     DeclaredStream,
@@ -57,13 +59,14 @@ from .error_map import ErrorMap
 from .guards import OnResume, OnSetup
 from .kinds import Delivery
 from .marks import Principal, Provided
-from .middleware import Middleware
+from .middleware import Around, Middleware
 from .outgoing import OutgoingCall, OutgoingMiddleware
 from .parameters import Route, injected
 from .router import RegisteredRoute, Router
 
 __all__ = [
     "AnyCall",
+    "Around",
     "Authenticate",
     "Call",
     "Caller",
@@ -85,9 +88,11 @@ __all__ = [
     "RequestFacts",
     "Route",
     "Router",
+    "concurrency_limit",
     "declaration",
     "fire_and_forget",
     "injected",
+    "rate_limit",
     "request_channel",
     "request_response",
     "request_stream",

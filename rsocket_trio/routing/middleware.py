@@ -37,7 +37,7 @@ __all__ = ["Around", "Blocks", "Middleware", "Step", "check_middleware"]
 C = TypeVar("C", bound=AnyCall)
 
 Around: TypeAlias = Callable[[C], AsyncIterator[None] | AbstractAsyncContextManager[None]]
-"""Middleware of one wire, which may look at what only the calls of that wire have."""
+"""Middleware for one kind of calls, e.g. those of one wire; it may look at what only these have."""
 
 Middleware: TypeAlias = Around[Call]
 """An async generator function that yields once, or a function that returns a context manager."""

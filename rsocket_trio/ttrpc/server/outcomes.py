@@ -15,6 +15,7 @@ import trio
 from ...errors import (
     ErrorCode,
     Forbidden,
+    LimitReached,
     StreamError,
     Unauthenticated,
     addressed,
@@ -65,6 +66,8 @@ def status_of(error: Exception, path: str, *, quiet: bool = False) -> Status:
             return answer.status
         if isinstance(answer, StreamError):
             text = answer.data.decode("utf-8", "replace")
+            if isinstance(answer, LimitReached):
+                return Status(StatusCode.RESOURCE_EXHAUSTED, text)
             return Status(_BY_STREAM_CODE.get(answer.code, StatusCode.UNKNOWN), text)
         alone = single_error(error)
         for kind, code, text in _BY_TYPE:

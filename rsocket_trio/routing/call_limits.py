@@ -1,0 +1,118 @@
+"""Middleware that limits calls: `rate_limit`, `concurrency_limit`.
+
+A call past a limit is `Rejected` before its handler is asked: nothing of it was processed, so the
+requester may try again, and the text says when.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable
+from math import ceil
+from typing import Final, TypeVar
+
+import trio
+
+from ..errors import LimitReached
+from ..field_checks import COUNT, argument, number
+from .call import AnyCall
+from .hooks import check_hook
+from .middleware import Around
+
+__all__ = ["concurrency_limit", "rate_limit"]
+
+C = TypeVar("C", bound=AnyCall)
+
+_MAX_KEYS: Final = 10_000
+
+
+def rate_limit(
+    rate: float,
+    *,
+    burst: int | None = None,
+    by: Callable[[C], Hashable] | None = None,
+    max_keys: int = _MAX_KEYS,
+) -> Around[C]:
+    """Return middleware that rejects calls which come faster than a rate.
+
+    Each key has a bucket of ``burst`` tokens, which fills with ``rate`` tokens in a second; a call
+    takes one, however long it lasts. A peer may fill the table of keys: choose keys that it cannot
+    make up, such as the principal, its address, or ``call.route.template``.
+
+    Args:
+        rate: Calls in a second, for each key.
+        burst: How many may come at once after a pause. By default those of one second, at least 1.
+        by: Returns the key of a call. By default all calls share one.
+        max_keys: The keys that are remembered, at most. One whose bucket is full is forgotten
+            first. With more that are not full, calls of new keys are rejected. 10000: some MB.
+
+    Raises:
+        TypeError: An argument is of a wrong type.
+        ValueError: An argument is out of range.
+    """
+    argument("rate", rate, number(above=0, finite=True))
+    size = max(1, ceil(rate)) if burst is None else burst
+    argument("burst", size, COUNT)
+    argument("max_keys", max_keys, COUNT)
+    check_hook("by", by, is_async=False)
+    # A bucket is the time at which it will be full. Those used last are at the end.
+    buckets: OrderedDict[Hashable, float] = OrderedDict()
+    interval, most = 1 / rate, size / rate
+
+    async def limit_rate(call: C) -> AsyncIterator[None]:
+        key = None if by is None else by(call)
+        now = trio.current_time()
+        full = buckets.get(key)
+        if full is None:
+            full = now
+            if len(buckets) >= max_keys:
+                first, frees = next(iter(buckets.items()))
+                if frees > now:
+                    raise _too_many(frees - now)
+                del buckets[first]
+        full = max(full, now) + interval
+        wait = full - now - most
+        if wait > 1e-9:
+            raise _too_many(wait)
+        buckets[key] = full
+        buckets.move_to_end(key)
+        yield
+
+    return limit_rate
+
+
+def _too_many(wait: float) -> LimitReached:
+    return LimitReached(f"too many requests: retry after {ceil(wait * 1000) / 1000:g} s")
+
+
+def concurrency_limit(at_most: int, *, by: Callable[[C], Hashable] | None = None) -> Around[C]:
+    """Return middleware that rejects calls while others are open.
+
+    A stream or a channel is open until it ends. What is remembered is bounded by the open calls.
+
+    Args:
+        at_most: Calls that may be open at once, for each key.
+        by: Returns the key of a call. By default all calls share one.
+
+    Raises:
+        TypeError: An argument is of a wrong type.
+        ValueError: ``at_most`` is less than 1.
+    """
+    argument("at_most", at_most, COUNT)
+    check_hook("by", by, is_async=False)
+    opened: dict[Hashable, int] = {}
+
+    async def limit_concurrency(call: C) -> AsyncIterator[None]:
+        key = None if by is None else by(call)
+        count = opened.get(key, 0)
+        if count >= at_most:
+            raise LimitReached(f"{at_most} requests are open: retry after one of them has ended")
+        opened[key] = count + 1
+        try:
+            yield
+        finally:
+            opened[key] -= 1
+            if not opened[key]:
+                del opened[key]
+
+    return limit_concurrency
