@@ -53,7 +53,7 @@ def completed(read: Callable[[Any], Any], annotation: Any) -> Callable[[Any], An
         kind = type(value)
         if kind in table:
             count, defaults, names = table[kind]
-            if defaults and len(state := vars(value)) < count:
+            if defaults and len(state := value.__dict__) < count:
                 for name, default in defaults:
                     if name not in state:
                         state[name] = default

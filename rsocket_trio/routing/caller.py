@@ -315,7 +315,10 @@ class Caller:
         If cancelled: as `Requester.request_response`.
         """
         self._check(returns)
-        return await self._response(self._request(route, value, metadata), route, metadata, returns)
+        payload = self._request(route, value, metadata)
+        # As `_response`, without its coroutine, through which each resumption would go.
+        response = await self._requester.request_response(payload, route=route, metadata=metadata)
+        return self.decode(response, returns)
 
     async def _response(
         self, payload: Payload, route: str, metadata: Metadata | None, returns: Any
