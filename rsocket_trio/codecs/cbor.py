@@ -7,7 +7,7 @@ import secrets
 import typing
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from functools import partial
 from io import BytesIO
@@ -297,6 +297,15 @@ def _fraction(parts: object, _: bool) -> Fraction:
     raise ValueError("a rational number has two integers")
 
 
+def _bigfloat(parts: object, _: bool) -> Decimal:
+    match parts:
+        case [int(exponent), int(mantissa)]:
+            return _EXACT.multiply(Decimal(mantissa), _EXACT.power(2, exponent))
+    raise ValueError("a bigfloat has two integers")
+
+
+_EXACT: Final = Context(prec=100, traps=[Inexact])
+"""The context of bigfloats, which raises for more digits: that of the application may round."""
 _MAX_BIGNUM: Final = 1024
 """Bytes of an integer. Python makes a Fraction or a Decimal of integers in quadratic time."""
 _MAX_DIGITS: Final = 2466
@@ -304,6 +313,7 @@ _MAX_DIGITS: Final = 2466
 _DECODERS: Final[dict[int, Callable[[Any, bool], Any]]] = {
     2: _bignum,
     3: _negative_bignum,
+    5: _bigfloat,
     30: _fraction,
     # References to earlier texts: the value could be a million times as large as the data.
     25: _refuse,

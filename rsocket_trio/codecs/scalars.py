@@ -142,8 +142,12 @@ def duration_of(text: str) -> timedelta:
         if found is None or not any(found.groups()[1:]):
             raise
     sign, *parts = found.groups()
-    seconds = sum(Decimal(part or 0) * scale for part, scale in zip(parts, _SCALES, strict=True))
-    duration = timedelta(microseconds=round(seconds * 10**6))
+    # Without Decimal, whose results depend on the context of the application.
+    *others, (whole, _, fraction) = [(part or "0").partition(".") for part in parts]
+    nanoseconds = int(f"{whole}{fraction:0<9}")
+    nanoseconds += sum(int(part) * scale for (part, *_), scale in zip(others, _SCALES, strict=True))
+    microseconds, rest = divmod(nanoseconds, 1000)
+    duration = timedelta(microseconds=microseconds + (rest + microseconds % 2 > 500))
     return -duration if sign == "-" else duration
 
 
@@ -152,4 +156,4 @@ _DURATION: Final = re.compile(
     r"(?:T(?:([-+]?\d{1,12})H)?(?:([-+]?\d{1,12})M)?(?:([-+]?\d{1,15}(?:\.\d{1,9})?)S)?)?",
     re.ASCII,
 )
-_SCALES: Final = (86400, 3600, 60, 1)
+_SCALES: Final = (86400 * 10**9, 3600 * 10**9, 60 * 10**9)

@@ -1,7 +1,7 @@
 """Values as other programs write them, and written so that those read them."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, Rounded, localcontext
 from fractions import Fraction
 from typing import Any
 from uuid import UUID
@@ -154,3 +154,42 @@ def test_a_decimal_of_most_digits_comes_back():
     value = Decimal(10**2466 - 1)
     data = CborCodec().encode(value, Decimal)
     assert CborCodec().decode(data, Decimal) == value
+
+
+@pytest.mark.parametrize(
+    "context",
+    [Context(prec=3), Context(prec=3, traps=[Inexact, Rounded]), Context(prec=5, Emax=6, Emin=-6)],
+)
+def test_the_context_of_decimals_changes_no_value(context):
+    """A program may set one for its sums: durations of Java and bigfloats were rounded by it."""
+    duration = timedelta(days=-1, microseconds=-123_457)
+    with localcontext(context):
+        for mime_type, text in ((MIME.JSON, b'"%s"'), (MIME.CBOR, b"\x76%s")):
+            data = text % b"PT-24H-0000000.123457S"
+            assert DEFAULT_CODECS.decode(data, timedelta, mime_type) == duration
+        number = Decimal("1234567890.12345678901234567890123456789012345")
+        for mime_type in (MIME.JSON, MIME.CBOR):
+            data = DEFAULT_CODECS.encode(number, Decimal, mime_type)
+            assert str(DEFAULT_CODECS.decode(data, Decimal, mime_type)) == str(number)
+        bigfloat = b"\xc5" + cbor2.dumps([-60, 2**60 + 1])
+        read = DEFAULT_CODECS.decode(bigfloat, Decimal, MIME.CBOR)
+    assert Fraction(read) == 1 + Fraction(1, 2**60)
+
+
+def test_bigfloats_are_exact_or_refused():
+    """They were rounded to the digits of the program's context, and large ones took as long."""
+    for exponent in (1000, -1000, 2**62):
+        with pytest.raises(CodecError):
+            DEFAULT_CODECS.decode(b"\xc5" + cbor2.dumps([exponent, 1]), Any, MIME.CBOR)
+    with pytest.raises(CodecError):
+        DEFAULT_CODECS.decode(b"\xc5" + cbor2.dumps([1, "2"]), Any, MIME.CBOR)
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [("PT-0.0000005S", 0), ("PT-0.0000015S", -2), ("-PT-0.5S", 500_000), ("PT-1.9999996S", -2e6)],
+)
+def test_parts_of_microseconds_are_rounded_to_the_even_one(text, microseconds):
+    assert DEFAULT_CODECS.decode(cbor2.dumps(text), timedelta, MIME.CBOR) == timedelta(
+        microseconds=microseconds
+    )
