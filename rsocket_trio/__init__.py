@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import importlib
-from threading import RLock
-
 from ._version import __version__
+from .lazy import homes_of, lazily
 
 # `typing` would take half of the time of this module, and until it is imported, Ctrl-C is an
 # exception also in our programs: see `rsocket_trio.__main__`.
@@ -237,9 +235,8 @@ __all__ = [
     "serve_transport",
 ]
 
-_HOMES = {
-    name: home
-    for home, names in {
+_HOMES = homes_of(
+    {
         "client": "connect",
         "codecs": "CodecError Codecs",
         "config": "ConnectionConfig Limits",
@@ -282,31 +279,10 @@ _HOMES = {
         "tracing": "Tracing current_trace",
         "transports.base": "FrameTransport TransportInfo",
         "uri": "Uri parse_uri",
-    }.items()
-    for name in names.split()
-}
+    }
+)
 """The module of each public name. It is imported when the name is used first: the help of
 ``rsocket-trio``, ``decode`` and the reader of a spool need no sockets, so they start faster."""
 
-_MODULES = frozenset(home.partition(".")[0] for home in _HOMES.values())
-"""These are attributes too, without an import of their own, as type checkers believe."""
-
-_importing = RLock()
-"""Two threads that use their first names at once would import the same modules in different orders.
-Python ends such a deadlock by an ImportError, or by a module that is not complete."""
-
 if not TYPE_CHECKING:  # A type checker would think that the package has every name.
-
-    def __getattr__(name: str) -> object:
-        if name in _MODULES:
-            with _importing:
-                return importlib.import_module(f".{name}", __name__)
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        with _importing:
-            found = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-        globals()[name] = found
-        return found
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__, *_MODULES})
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -28,34 +28,39 @@ The modules, in reading order:
 
 from __future__ import annotations
 
-from .client import CollectorClient, connect_collector
-from .collecting import Collector, collect
-from .ingest_config import IngestConfig
-from .limits import CollectorLimits
-from .messages import (
-    EVENTS,
-    FORGET,
-    INFO,
-    POSITION,
-    READ,
-    STATUS,
-    BatchHead,
-    CollectorStatistics,
-    ForgetRequest,
-    InfoRequest,
-    InstanceInfo,
-    PositionRequest,
-    ReadRequest,
-    Receipt,
-    SpoolInfo,
-    SubscriptionStatistics,
-)
-from .range_reader import RangeReader
-from .refusals import CollectorBusy
-from .roles import Grant, Role, admit, check_roles
-from .service import reading_router
-from .stored import payloads_to_store, stored_payloads
-from .subscriptions import Subscription, parse_subscription
+from typing import TYPE_CHECKING
+
+from ..lazy import homes_of, lazily
+
+if TYPE_CHECKING:
+    from .client import CollectorClient, connect_collector
+    from .collecting import Collector, collect
+    from .ingest_config import IngestConfig
+    from .limits import CollectorLimits
+    from .messages import (
+        EVENTS,
+        FORGET,
+        INFO,
+        POSITION,
+        READ,
+        STATUS,
+        BatchHead,
+        CollectorStatistics,
+        ForgetRequest,
+        InfoRequest,
+        InstanceInfo,
+        PositionRequest,
+        ReadRequest,
+        Receipt,
+        SpoolInfo,
+        SubscriptionStatistics,
+    )
+    from .range_reader import RangeReader
+    from .refusals import CollectorBusy
+    from .roles import Grant, Role, admit, check_roles
+    from .service import reading_router
+    from .stored import payloads_to_store, stored_payloads
+    from .subscriptions import Subscription, parse_subscription
 
 __all__ = [
     "EVENTS",
@@ -92,3 +97,28 @@ __all__ = [
     "reading_router",
     "stored_payloads",
 ]
+
+_HOMES = homes_of(
+    {
+        "client": "CollectorClient connect_collector",
+        "collecting": "Collector collect",
+        "ingest_config": "IngestConfig",
+        "limits": "CollectorLimits",
+        "messages": (
+            "EVENTS FORGET INFO POSITION READ STATUS BatchHead CollectorStatistics "
+            "ForgetRequest InfoRequest InstanceInfo PositionRequest ReadRequest Receipt "
+            "SpoolInfo SubscriptionStatistics"
+        ),
+        "range_reader": "RangeReader",
+        "refusals": "CollectorBusy",
+        "roles": "Grant Role admit check_roles",
+        "service": "reading_router",
+        "stored": "payloads_to_store stored_payloads",
+        "subscriptions": "Subscription parse_subscription",
+    }
+)
+"""The module of each public name, imported when it is used first: a task of Spark that
+reads a spool needs no server."""
+
+if not TYPE_CHECKING:  # A type checker would think that the package has every name.
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -12,19 +12,21 @@ A batch is stored as it came. There are three encodings:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from ..errors import RemoteProtocolError, RSocketError
 from ..spool import Batch as SpoolBatch
 from ..spool import StoredBatch
-from .server.batch import Batch
 from .wire.encoder import encode_batch
 from .wire.events import decode_slices
 from .wire.frames import COMPRESSED, MAX_U32, SHORT, WINDOW
 from .wire.limits import LumberjackLimits
 from .wire.reader import BatchReader
+
+if TYPE_CHECKING:
+    from .server.batch import Batch
 
 __all__ = ["StoredEvents", "UnknownEncoding", "stored_events", "to_store"]
 

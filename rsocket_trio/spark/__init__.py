@@ -34,20 +34,25 @@ The modules, in reading order:
 
 from __future__ import annotations
 
-from .java import JavaNotFound
-from .registration import register
-from .replay import ReplayLines, ReplayList, ReplaySource, replay_router
-from .sinks import (
-    CommittedBatch,
-    PayloadReader,
-    RowReader,
-    SinkDirectoryError,
-    SinkLimits,
-    SinkReceiver,
-    SinkStatistics,
-    sink_receiver,
-)
-from .spark_session import session
+from typing import TYPE_CHECKING
+
+from ..lazy import homes_of, lazily
+
+if TYPE_CHECKING:
+    from .java import JavaNotFound
+    from .registration import register
+    from .replay import ReplayLines, ReplayList, ReplaySource, replay_router
+    from .sinks import (
+        CommittedBatch,
+        PayloadReader,
+        RowReader,
+        SinkDirectoryError,
+        SinkLimits,
+        SinkReceiver,
+        SinkStatistics,
+        sink_receiver,
+    )
+    from .spark_session import session
 
 __all__ = [
     "CommittedBatch",
@@ -66,3 +71,21 @@ __all__ = [
     "session",
     "sink_receiver",
 ]
+
+_HOMES = homes_of(
+    {
+        "java": "JavaNotFound",
+        "registration": "register",
+        "replay": "ReplayLines ReplayList ReplaySource replay_router",
+        "sinks": (
+            "CommittedBatch PayloadReader RowReader SinkDirectoryError SinkLimits SinkReceiver "
+            "SinkStatistics sink_receiver"
+        ),
+        "spark_session": "session",
+    }
+)
+"""The module of each public name, imported when it is used first: each of Spark's workers imports
+the package, and needs the half of it."""
+
+if not TYPE_CHECKING:  # A type checker would think that the package has every name.
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -99,20 +99,45 @@ def test_the_names_of_the_first_example_can_be_imported(name):
     assert getattr(rsocket_trio, name) is not None
 
 
-def test_the_top_module_imports_at_run_time_what_type_checkers_see():
-    """Its names are imported when they are used first; each is in both lists, with one module."""
+@pytest.mark.parametrize("package", ["", ".collector", ".lumberjack", ".spark"])
+def test_packages_import_at_run_time_what_type_checkers_see(package):
+    """Their names are imported when they are used first; each is in both lists, with one module."""
+    name = f"rsocket_trio{package}"
+    module = importlib.import_module(name)
     [seen] = [
-        node for node in body_of("rsocket_trio") if isinstance(node, ast.If) and node.orelse == []
-    ][:1]
-    assert ast.unparse(seen.test) == "TYPE_CHECKING"
+        node
+        for node in body_of(name)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
     homes = {
         alias.name: node.module
         for node in seen.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert homes == rsocket_trio._HOMES
-    assert {*homes, "__version__"} == set(rsocket_trio.__all__) <= set(dir(rsocket_trio))
+    assert homes == module._HOMES
+    assert {*homes, "__version__"} == {*module.__all__, "__version__"}
+    assert set(module.__all__) <= set(dir(module))
+    for each in module.__all__:
+        assert getattr(module, each) is not None
+
+
+def test_a_task_of_spark_imports_neither_clients_nor_servers():
+    """Each of Spark's workers imports what it needs: half a second of processor time otherwise."""
+    pytest.importorskip("pyspark", reason="pip install 'rsocket-trio[spark]'")
+    program = (
+        "import sys, rsocket_trio.spark.spool_source.stream_reader\n"
+        "wrong = {'client', 'server', 'routing', 'connection', 'sockets'}\n"
+        "print(sorted(name for name in wrong if f'rsocket_trio.{name}' in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_the_top_module_has_no_other_names():

@@ -9,9 +9,10 @@ pytest.importorskip("pyspark")
 import trio
 
 from rsocket_trio.spark.spool_source import fleet
-from rsocket_trio.spark.spool_source.fleet import Fleet, Limit
+from rsocket_trio.spark.spool_source.fleet import Fleet
 from rsocket_trio.spark.spool_source.member import Member
 from rsocket_trio.spark.spool_source.offsets import Offsets
+from rsocket_trio.spark.spool_source.ranges import Limit
 from rsocket_trio.spark.spool_source.settings import SourceSettings
 from rsocket_trio.spool import Batch
 from tests.collector.running import running

@@ -10,7 +10,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ...collector import SpoolInfo
 from ...spool import SpoolDescription, describe_spool
 from ..columns import Layout
-from .driver import SourceDriver
 from .offsets import Offsets
 from .planning import plan
 from .ranges import ranges_between
@@ -40,6 +39,9 @@ class LumberjackBatchReader(DataSourceReader):
             kept: Mapping[str, SpoolInfo | SpoolDescription] = {found.spool_id: found}
             addresses: dict[str, str] = {}
         else:
+            # The tasks import this module too, and need neither clients nor servers.
+            from .driver import SourceDriver
+
             driver = SourceDriver(settings)
             try:
                 kept, addresses = driver.thread.run(driver.fleet.kept)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-import attrs
 import trio
 
 from ...collector import SpoolInfo
@@ -20,11 +19,11 @@ from ...uri import shown
 from .member import Member, Need, Reader
 from .offsets import Offsets
 from .questions import Question, Questions
-from .ranges import share
+from .ranges import Limit, share
 from .settings import SourceSettings
 from .source_errors import CollectorsUnreachable, DataLost
 
-__all__ = ["Fleet", "Limit"]
+__all__ = ["Fleet"]
 
 ROUND: Final = 0.5
 """Seconds that one round of questions takes at most. The answer of a slower collector counts in a
@@ -44,19 +43,6 @@ _ADVICE: Final = (
     ". See whether the collector runs, and whether this is its RSocket address (`rsocket-trio"
     " collect --listen tcp://...`): its Lumberjack address is only for senders"
 )
-
-
-@attrs.frozen
-class Limit:
-    """How much one batch may read; None: no limit.
-
-    Attributes:
-        rows: Events of all collectors together.
-        size: Bytes of all collectors together.
-    """
-
-    rows: int | None = None
-    size: int | None = None
 
 
 class Fleet:

@@ -16,6 +16,7 @@ from .offsets import Offsets
 __all__ = [
     "EVENTS_OF_A_TASK",
     "MAX_USUAL_PARTITIONS",
+    "Limit",
     "SpoolRange",
     "cut",
     "ranges_between",
@@ -28,6 +29,19 @@ EVENTS_OF_A_TASK: Final = 50_000
 
 MAX_USUAL_PARTITIONS: Final = 64
 """Each task asks a collector, which has 256 places for readers (`CollectorLimits.max_reads`)."""
+
+
+@attrs.frozen
+class Limit:
+    """How much one batch may read; None: no limit.
+
+    Attributes:
+        rows: Events of all collectors together.
+        size: Bytes of all collectors together.
+    """
+
+    rows: int | None = None
+    size: int | None = None
 
 
 @attrs.frozen(order=True)

@@ -15,7 +15,6 @@ from typing import Final
 import attrs
 import trio
 
-from ...collector import CollectorBusy, connect_collector
 from ...errors import RSocketError
 from ...log_policy import logger
 from ...metadata import Authentication
@@ -196,6 +195,9 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
         RangeUnreadable: There was no progress for the time of ``place.timeout``.
         OffsetTrimmed, WrongSpool: The events are gone.
     """
+    # Tasks beside the spool read its files, and need no client.
+    from ...collector import CollectorBusy, connect_collector
+
     assert place.uri is not None
     at = place.start
     deadline = trio.current_time() + place.timeout

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Final, Literal, Self, cast
 
 import attrs
 
-from ...collector import Subscription
 from ...metadata import Authentication
 from ...uri import parse_uri, shown_all
 from ..auth_options import read_authentication
@@ -16,6 +15,9 @@ from ..columns import Mode
 from ..options import Options
 from ..tls_options import TlsSettings
 from .offsets import StartingOffsets, parse_starting_offsets
+
+if TYPE_CHECKING:
+    from ...collector import Subscription
 
 __all__ = ["DEFAULT_PORT", "SourceSettings"]
 

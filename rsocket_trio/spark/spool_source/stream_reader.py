@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -16,13 +16,14 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ..columns import Layout, record_batches
-from .driver import SourceDriver, stop_on_sigterm
-from .fleet import Limit
 from .offsets import Offsets
 from .planning import RangePartition, plan
-from .ranges import ranges_between
+from .ranges import Limit, ranges_between
 from .reading import read_stored
 from .settings import SourceSettings
+
+if TYPE_CHECKING:
+    from .driver import SourceDriver
 
 __all__ = ["LumberjackStreamReader", "read_partition"]
 
@@ -48,6 +49,9 @@ class LumberjackStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _running(self) -> SourceDriver:
         if self._driver is None:
+            # The tasks import this module too, and need neither clients nor servers.
+            from .driver import SourceDriver, stop_on_sigterm
+
             stop_on_sigterm()
             self._driver = SourceDriver(self._settings)
         return self._driver
