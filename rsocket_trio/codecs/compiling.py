@@ -75,15 +75,12 @@ class Converters(ABC, Generic[T]):
         members = bounded_members(annotation)
         if len(members) == 1:
             [(plain, bounds)] = members
-            return self._bounded(self._alone(plain), plain, bounds)
+            cls, name = typing.get_origin(plain) or plain, annotation_name(plain)
+            form = self._anything if plain in ANY else self._of(plain, cls, name)
+            return self._bounded(form, plain, bounds)
         if any(member in ANY for member, _ in members):
             return self._anything
         return self._union(members, annotation_name(stripped(annotation)))
-
-    def _alone(self, plain: Any) -> T:
-        if plain in ANY:
-            return self._anything
-        return self._of(plain, typing.get_origin(plain) or plain, annotation_name(plain))
 
     def _bounded(self, form: T, plain: Any, bounds: Sequence[msgspec.Meta]) -> T:
         return self._checked(form, check_of(plain, bounds)) if bounds else form

@@ -73,13 +73,7 @@ def read(value):
 """
 """The code of the reader of fields, required ones first: it takes half of the time of a loop.
 Nothing but their names is put into it, as texts."""
-_SEQUENCES: Final = (
-    list,
-    abc.Sequence,
-    abc.MutableSequence,
-    abc.Iterable,
-    abc.Collection,
-)
+_SEQUENCES: Final = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
 _SETS: Final = (set, abc.MutableSet)
 _FROZEN_SETS: Final = (frozenset, abc.Set)
 _MAPPINGS: Final[tuple[Any, ...]] = (dict, abc.Mapping, abc.MutableMapping)

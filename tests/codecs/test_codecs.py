@@ -4,12 +4,11 @@ from datetime import date, datetime
 from ipaddress import IPv4Address
 from typing import Any
 
-import attrs
 import pytest
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs, JsonCodec
 from rsocket_trio.codecs.registry import explain
-from rsocket_trio.errors import Invalid, RSocketError
+from rsocket_trio.errors import RSocketError
 from rsocket_trio.metadata.mime_types import MIME
 from tests.codecs.values import BOTH, Point
 
@@ -212,25 +211,6 @@ def test_codecs_can_be_added_and_replaced():
         with pytest.raises(CodecError) as caught:
             codecs.decode(b"\xff", str, mime_type)
         assert isinstance(caught.value.__cause__, UnicodeDecodeError)
-
-
-@attrs.frozen
-class Positive:
-    n: int = attrs.field()
-
-    @n.validator
-    def _check(self, _, value):
-        if value <= 0:
-            raise Invalid("n must be positive")
-
-
-@pytest.mark.parametrize("annotation", [Positive, list[Positive], Positive | None])
-@pytest.mark.parametrize("mime_type", ["application/json", "text/plain"])
-def test_a_class_may_refuse_with_its_own_error(annotation, mime_type):
-    """A StreamError of a validator is for the peer, and comes out unchanged."""
-    data = b'[{"n":0}]' if annotation == list[Positive] else b'{"n":0}'
-    with pytest.raises(Invalid, match="n must be positive"):
-        Codecs().decode(data, annotation, mime_type)
 
 
 @pytest.mark.parametrize(

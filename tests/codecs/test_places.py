@@ -34,15 +34,6 @@ class Order:
 
 
 @attrs.frozen
-class Picky:
-    password: str = attrs.field()
-
-    @password.validator
-    def _check(self, _, value):
-        raise ValueError(f"{value} is too short")
-
-
-@attrs.frozen
 class Fussy:
     """Validators of attrs, one behind another and one within another."""
 
@@ -63,11 +54,7 @@ class Converting:
 
 PLACES = [
     ({"word": "7" + SECRET}, Fussy, "order.word: Fussy refuses the value (ValueError)"),
-    (
-        {"word": "a", "ages": [1, -1]},
-        Fussy,
-        "order.ages: Fussy refuses the value (ValueError)",
-    ),
+    ({"word": "a", "ages": [1, -1]}, Fussy, "order.ages: Fussy refuses the value (ValueError)"),
     (
         {"number": 5},
         Converting,
@@ -127,16 +114,7 @@ PLACES = [
     ),
     ([1, None], list[int], "order[1]: expected int, got None"),
     ([[SECRET]], list[deque[int]], "order[0][0]: expected int, got str"),
-    (
-        {"password": SECRET},
-        Picky,
-        "order.password: Picky refuses the value (ValueError)",
-    ),
-    (
-        [{"password": SECRET}],
-        list[Picky],
-        "order[0].password: Picky refuses the value (ValueError)",
-    ),
+    ([{"word": ""}], list[Fussy], "order[0].word: Fussy refuses the value (ValueError)"),
     ({"deep": SECRET}, Options, "order.deep: expected bool, got str"),
 ]
 
@@ -152,7 +130,7 @@ def test_the_error_has_the_place_and_not_the_value(value, annotation, text):
     assert explained.removeprefix("order").removeprefix(".").removeprefix(": ") in str(caught.value)
     assert SECRET not in explained
     assert SECRET not in str(caught.value)
-    if annotation not in (Picky, Fussy) and annotation != list[Picky]:
+    if annotation is not Fussy:
         # (The error text of an application's class is in the cause of the exception.)
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 

@@ -14,7 +14,6 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
-    Final,
     Generic,
     Literal,
     NamedTuple,
@@ -192,12 +191,12 @@ class InitAlone:
         self.__attrs_init__(number)
 
 
-@attrs.define
+@attrs.frozen
 class Validated:
     number: int = attrs.field(validator=attrs.validators.gt(0))
 
 
-@attrs.define
+@attrs.frozen
 class Converted:
     number: int = attrs.field(converter=int)
 
@@ -273,6 +272,10 @@ class Checking(msgspec.Struct):
         self.number += 1
 
 
+class InitPair(annotated.Place):
+    __init__ = run
+
+
 class Listed(msgspec.Struct, array_like=True):
     number: int
 
@@ -313,7 +316,7 @@ DIFFERENT = [
     # Any of them as a part.
     *(Within, list[Checked], dict[str, Validated], Checked | None, tuple[int, Checked]),
     *(tuple[Checked, ...], Sequence[Validated], Mapping[str, list[Converted]]),
-    *(Extra, Holds, Order[Checked], OwnPair),
+    *(Extra, Holds, Order[Checked], OwnPair, InitPair),
     # Enums with code of their own, or values that are no text and no numbers.
     *(
         Even,
@@ -333,6 +336,7 @@ DIFFERENT = [
     # Another type than what the readers make.
     *(deque[int], OrderedDict[str, int], defaultdict[str, int], AbstractSet[str], Iterable[int]),
     *(Name, Path, object, complex),
+    msgspec.defstruct("Made", [("number", int)], namespace={"__setattr__": run}),
     *(Checking, Listed, Keyed),
     # Unions with a choice.
     *(annotated.Dog | annotated.Cat, date | datetime, str | list[str], int | list[int] | None),
@@ -483,11 +487,3 @@ def test_the_same_name_may_be_another_type():
     assert is_same(Local)
     Local.__module__ = typing.__name__
     assert not is_same(Local)
-
-
-def test_final_and_alias():
-    @attrs.define(kw_only=True)
-    class Shade:
-        name: Final[str] = "plain"
-
-    assert is_same(Shade) == (JsonCodec().decode(b"{}", Shade) == Shade())

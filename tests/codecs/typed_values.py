@@ -7,7 +7,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
+from dataclasses import MISSING, dataclass, field, is_dataclass, make_dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -367,16 +367,13 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and numbers[0] == numbers[1]
     if isinstance(one, list | tuple | deque) and type(one) is type(other):
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, msgspec.Struct) and type(one) is type(other):
-        return same(msgspec.structs.asdict(one), msgspec.structs.asdict(other))
-    if attrs.has(type(one)) and type(one) is type(other):
-        names = [each.name for each in attrs.fields(type(one))]
-        return all(same(getattr(one, name), getattr(other, name)) for name in names)
-    if is_dataclass(one) and type(one) is type(other):
-        names = [each.name for each in fields(one)]
-        if getattr(one, "__dict__", {}).keys() != getattr(other, "__dict__", {}).keys():
-            return False
-        return all(same(getattr(one, name), getattr(other, name)) for name in names)
+    marks = ("__struct_fields__", "__dataclass_fields__", "__attrs_attrs__")
+    if type(one) is type(other) and any(hasattr(one, mark) for mark in marks):
+        names = [getattr(each, "name", each) for mark in marks for each in getattr(one, mark, ())]
+        states = [getattr(each, "__dict__", {}).keys() for each in (one, other)]
+        return states[0] == states[1] and all(
+            same(getattr(one, name), getattr(other, name)) for name in names
+        )
     if hasattr(one, "__dict__") and type(one) is type(other) and not isinstance(one, enum.Enum):
         return same(vars(one), vars(other))
     return bool(one == other)
