@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
     from .routing import (
         AnyCall,
+        ArgumentDescription,
         Around,
         Authenticate,
         Call,
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         Delivery,
         ErrorMap,
         Interaction,
+        Introspection,
         ItemStream,
         MarkStream,
         Middleware,
@@ -94,10 +96,11 @@ if TYPE_CHECKING:
         OutgoingMiddleware,
         Principal,
         Provided,
-        RegisteredRoute,
         RequestFacts,
         Route,
+        RouteDescription,
         Router,
+        TypeDescription,
         concurrency_limit,
         declaration,
         fire_and_forget,
@@ -124,6 +127,7 @@ __all__ = [
     "AnyItems",
     "AnyPayload",
     "ApplicationError",
+    "ArgumentDescription",
     "Around",
     "Authenticate",
     "Authentication",
@@ -154,6 +158,7 @@ __all__ = [
     "FrameTransport",
     "Interaction",
     "InternalError",
+    "Introspection",
     "Invalid",
     "InvalidSetup",
     "ItemStream",
@@ -186,7 +191,6 @@ __all__ = [
     "ProtocolError",
     "Provided",
     "RSocketError",
-    "RegisteredRoute",
     "Rejected",
     "RejectedResume",
     "RejectedSetup",
@@ -199,6 +203,7 @@ __all__ = [
     "ResumeFacts",
     "Retry",
     "Route",
+    "RouteDescription",
     "Router",
     "Sampling",
     "Server",
@@ -215,6 +220,7 @@ __all__ = [
     "StreamedPayload",
     "Tracing",
     "TransportInfo",
+    "TypeDescription",
     "Unauthenticated",
     "UnsupportedSetup",
     "Uri",
@@ -265,11 +271,12 @@ _HOMES = homes_of(
         "requester": "ConnectionStatistics Requester",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
-            "AnyCall Around Authenticate Call Caller DeclaredStream Delivery ErrorMap Interaction "
-            "ItemStream MarkStream Middleware OnResume OnSetup Outcome OutgoingCall "
-            "OutgoingMiddleware Principal Provided RegisteredRoute RequestFacts Route Router "
-            "concurrency_limit declaration fire_and_forget injected rate_limit request_channel "
-            "request_response request_stream"
+            "AnyCall ArgumentDescription Around Authenticate Call Caller DeclaredStream "
+            "Delivery ErrorMap Interaction Introspection ItemStream MarkStream Middleware "
+            "OnResume OnSetup Outcome OutgoingCall OutgoingMiddleware Principal Provided "
+            "RequestFacts Route RouteDescription Router TypeDescription concurrency_limit "
+            "declaration fire_and_forget injected rate_limit request_channel request_response "
+            "request_stream"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",

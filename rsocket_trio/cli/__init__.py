@@ -22,6 +22,7 @@ The commands. Each module is imported when its command runs:
 - ``serve``: serve a target until a signal stops it
 - ``request``: send one message to the peer and print the answer, if there is one
 - ``stream``: print the items of a stream as they arrive
+- ``routes``: print what a router answers, of a target or of a server
 - ``bench``: measure the throughput and the latency of a peer
 - ``decode``: print frames, one per line
 - ``lumberjack_serve``: receive log events, and print them or keep them in a spool

@@ -32,6 +32,7 @@ from .options import (
     positive,
     rate,
     seconds,
+    target_or_address,
 )
 from .rsio_grammar import add_rsio
 from .spool_grammar import add_spool
@@ -72,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_stream(commands)
     _add_channel(commands)
     _add_push(commands)
+    _add_routes(commands)
     _add_decode(commands)
     _add_bench(commands)
     add_lumberjack(commands)
@@ -246,6 +248,37 @@ def _add_push(commands: Commands) -> None:
     )
     parser.last_positional = "data"
     parser.add_argument("--metadata", metavar="VALUE", help="the same as DATA; give only one")
+    add_connection_options(parser)
+
+
+def _add_routes(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "routes",
+        "routes",
+        "print what a router answers: routes, interactions, arguments and results",
+        "A server tells it if its router includes Router.introspection, to those whom the router\n"
+        "knows.",
+        "app.py",
+        "package.module:router --json",
+        "tls://127.0.0.1:7879 --auth-bearer @token --html routes.html",
+    )
+    parser.add_argument(
+        "uri",
+        metavar="TARGET|URI",
+        type=target_or_address,
+        help="package.module[:name] or path/file.py[:name], as for serve; or the address of a"
+        " server",
+    )
+    parser.add_argument(
+        "--prefix",
+        default="introspection.",
+        help="the prefix under which the server has included its introspection (default"
+        " introspection.)",
+    )
+    shown = parser.add_mutually_exclusive_group()
+    add_json(shown)
+    shown.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
     add_connection_options(parser)
 
 

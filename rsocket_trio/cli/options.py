@@ -42,6 +42,7 @@ __all__ = [
     "seconds",
     "size",
     "subscription",
+    "target_or_address",
     "who",
 ]
 
@@ -114,7 +115,7 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:
     """Add ``--json``: print JSON instead of text."""
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
@@ -358,6 +359,11 @@ def address(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def target_or_address(text: str) -> str:
+    """An argument type: what can be imported, or an address that `parse_uri` accepts."""
+    return address(text) if "://" in text else text
 
 
 def any_address(text: str) -> str:

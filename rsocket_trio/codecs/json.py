@@ -73,6 +73,18 @@ class JsonCodec(AnnotationCodec):
         )
         super().__init__(readers, writers)
 
+    def schema(self, annotation: Any) -> dict[str, Any] | None:
+        """See `Codecs.schema`."""
+        try:
+            self.check_decode(annotation)
+            if same_to_msgspec(annotation, self._conventions, decimals=True):
+                schema = msgspec.json.schema(annotation)
+                plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+                return plain  # its defaults may have been of any type
+        except Exception:  # a type without a reader, or a default that JSON does not have
+            pass
+        return None
+
     def _encoder(self, annotation: Any) -> Callable[[Any], bytes]:
         write, is_deep = self._writers.any_writer(annotation)
         if not is_deep:

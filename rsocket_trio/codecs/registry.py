@@ -307,6 +307,17 @@ class Codecs:
         if refusal is not None:
             raise refusal
 
+    def schema(self, annotation: Any) -> dict[str, Any] | None:
+        """Return the JSON Schema of a type; ``None`` if msgspec's would not be true of it.
+
+        That is so for types that the codec for JSON does not leave to msgspec, such as classes with
+        converters, for bytes, and for other codecs.
+        """
+        codec = self._codecs["application/json"]
+        if is_bytes(annotation) or not isinstance(codec, JsonCodec):
+            return None
+        return codec.schema(annotation)
+
     def can_encode(self, annotation: Any, mime_type: str) -> bool:
         """Whether values of the annotated type can be written as this MIME type.
 

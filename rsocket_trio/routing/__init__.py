@@ -36,6 +36,7 @@ The modules, in reading order:
 - ``refusals``: the texts for peer and log, of requests that are refused or fail
 - ``declarations``: handlers that both ends share: marks, and what is marked
 - ``declared_calls``: from the arguments of a call to the request for a declared handler
+- ``descriptions``: what a router answers, for people and tools
 - ``caller``: the client's side of a router
 """
 
@@ -55,6 +56,12 @@ from .declarations import (
     request_response,
     request_stream,
 )
+from .descriptions import (
+    ArgumentDescription,
+    Introspection,
+    RouteDescription,
+    TypeDescription,
+)
 from .error_map import ErrorMap
 from .guards import OnResume, OnSetup
 from .kinds import Delivery
@@ -62,10 +69,11 @@ from .marks import Principal, Provided
 from .middleware import Around, Middleware
 from .outgoing import OutgoingCall, OutgoingMiddleware
 from .parameters import Route, injected
-from .router import RegisteredRoute, Router
+from .router import Router
 
 __all__ = [
     "AnyCall",
+    "ArgumentDescription",
     "Around",
     "Authenticate",
     "Call",
@@ -74,6 +82,7 @@ __all__ = [
     "Delivery",
     "ErrorMap",
     "Interaction",
+    "Introspection",
     "ItemStream",
     "MarkStream",
     "Middleware",
@@ -84,10 +93,11 @@ __all__ = [
     "OutgoingMiddleware",
     "Principal",
     "Provided",
-    "RegisteredRoute",
     "RequestFacts",
     "Route",
+    "RouteDescription",
     "Router",
+    "TypeDescription",
     "concurrency_limit",
     "declaration",
     "fire_and_forget",

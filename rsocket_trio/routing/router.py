@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
-import attrs
 import trio
 
 from ..codecs import Codecs
@@ -20,14 +19,16 @@ from ..responder import Responder, Setup
 from ..tracing import Tracing
 from .access import Authenticate
 from .bound import BoundRouter
+from .call import Call
 from .declarations import implemented
+from .descriptions import Introspection, RouteDescription, described
 from .error_map import ErrorMap, translating
 from .guards import Guard, Guards, OnResume, OnSetup
 from .handler import Context
 from .hooks import check_hook
 from .kinds import Delivery, Kind
 from .layers import Layer
-from .marks import Provided, marked
+from .marks import Provided, check_known, marked
 from .middleware import Middleware, check_middleware
 from .parameters import EMPTY
 from .providers import Providers, Source, read_block, read_provider
@@ -40,25 +41,10 @@ from .templates import Template, check_prefix
 if TYPE_CHECKING:
     from ..requester import Requester
 
-__all__ = ["RegisteredRoute", "Router", "check_own_accept"]
+__all__ = ["Router", "check_own_accept"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-
-
-@attrs.frozen
-class RegisteredRoute:
-    """One line of `Router.routes`.
-
-    Attributes:
-        interaction: The interaction, or ``Delivery.EVENTS``.
-        route: The route; ``None`` for requests without one.
-        handler: The handler's name, with its module.
-    """
-
-    interaction: Interaction | Delivery
-    route: str | None
-    handler: str
 
 
 class Router(Responder):
@@ -404,16 +390,40 @@ class Router(Responder):
         layer = Layer(middleware=check_middleware(middleware))
         self._table.include(other._table, prefix, layer)
 
-    @property
-    def routes(self) -> tuple[RegisteredRoute, ...]:
-        """The handlers, by interaction and in the order of registration."""
-        return tuple(
-            [
-                RegisteredRoute(interaction, registered.route, registered.signature.name)
-                for interaction, routes in self._table.handlers.items()
-                for registered in routes.values()
-            ]
-        )
+    def describe(self) -> tuple[RouteDescription, ...]:
+        """Describe the handlers, by interaction and in the order of registration."""
+        table = self._table
+        handlers = [each for routes in table.handlers.values() for each in routes.values()]
+        return tuple([described(each, table.layer) for each in handlers])
+
+    def introspection(self, *, authenticate: Authenticate) -> Router:
+        """Return a router that answers what `describe` does, to be included under a prefix.
+
+        ``router.include(router.introspection(authenticate=admins), "introspection.")``. Strangers
+        do not learn which routes there are; so it is there only where it is included, and answers
+        only requests with a principal. `Introspection` is its declaration, and ``rsocket-trio
+        routes`` a client.
+
+        Args:
+            authenticate: See `Router`. It returns a principal for those who may know all routes
+                of this router, also those of included routers that refuse them.
+
+        Raises:
+            TypeError: It is no function.
+        """
+        if authenticate is None:
+            raise TypeError("introspection needs authenticate=: it tells all routes")
+        router = Router(authenticate=authenticate)
+        described_here = self.describe
+
+        class Described:
+            async def describe(self, call: Call) -> AsyncIterator[RouteDescription]:
+                check_known(call.principal)
+                for each in described_here():
+                    yield each
+
+        router.add(Described(), as_=Introspection)
+        return router
 
     @property
     def is_guarded(self) -> bool:

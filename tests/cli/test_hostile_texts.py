@@ -21,11 +21,15 @@ import trio
 from rsocket_trio import (
     ApplicationError,
     CustomError,
+    Introspection,
     Payload,
     RejectedSetup,
     Requester,
     Responder,
+    RouteDescription,
+    Router,
     Setup,
+    TypeDescription,
     rsio,
     serve,
     ttrpc,
@@ -229,6 +233,17 @@ async def _rsio_subscribe(scene: Scene) -> None:
     await scene.run("rsio", "subscribe", str(server.uris[0]), "words")
 
 
+async def _routes(scene: Scene) -> None:
+    class Evil:
+        async def describe(self) -> AsyncIterator[RouteDescription]:
+            yield RouteDescription(EVIL, EVIL, EVIL, result=TypeDescription(EVIL))
+
+    router = Router(prefix="introspection.")
+    router.add(Evil(), as_=Introspection)
+    server = await scene.nursery.start(serve, router, "tcp://127.0.0.1:0")
+    await scene.run("routes", str(server.uris[0]))
+
+
 ECHO = "ttrpc.integration.streaming.Streaming/Echo"
 _NO_TEXT = "prints its addresses and, by the log, what test_log_policy tests"
 ROWS: dict[str, Callable[[Scene], Awaitable[None]] | tuple[str, ...] | str] = {
@@ -253,6 +268,7 @@ ROWS: dict[str, Callable[[Scene], Awaitable[None]] | tuple[str, ...] | str] = {
     "ttrpc stream": ("--hex", "--kind", "server_stream", "TTRPC", ECHO, ""),
     "ttrpc describe": _ttrpc_describe,
     "rsio subscribe": _rsio_subscribe,
+    "routes": _routes,
 }
 
 

@@ -99,7 +99,7 @@ async def test_a_class_is_served_by_object_and_called_by_type():
         with pytest.raises(AttributeError, match="Chat declares no 'helper'"):
             await chat.helper()
     assert service.said == [("lobby", Message("hi", author="me"))]
-    assert [each.route for each in router.routes] == [
+    assert [each.route for each in router.describe()] == [
         "chat.join",
         "chat.{room}.say",
         "chat.{room}.messages",
@@ -297,7 +297,7 @@ def test_nothing_is_added_if_one_method_is_refused():
 
     with pytest.raises(ValueError, match="has a request_channel handler already"):
         router.add(Chat("x"))
-    assert [each.route for each in router.routes] == ["chat.shout"]
+    assert [each.route for each in router.describe()] == ["chat.shout"]
 
 
 async def test_a_subclass_implements_what_its_base_declares():

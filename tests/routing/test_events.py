@@ -23,7 +23,7 @@ from rsocket_trio import (
 )
 from rsocket_trio.lumberjack import Batch
 from rsocket_trio.metadata import CompositeMetadata
-from rsocket_trio.routing import Delivery, RegisteredRoute
+from rsocket_trio.routing import Delivery
 from rsocket_trio.routing.parameters import Source
 from rsocket_trio.routing.signature import read_signature
 
@@ -138,7 +138,7 @@ def test_mistakes_are_found_at_registration(function, text):
     with pytest.raises(TypeError, match=text) as caught:
         router.events()(function)
     assert f"{function.__name__} cannot be an events handler: " in str(caught.value)
-    assert router.routes == ()
+    assert router.describe() == ()
 
 
 def test_with_and_without_parentheses():
@@ -147,7 +147,8 @@ def test_with_and_without_parentheses():
         router = Router()
         assert decorate(router)(everything) is everything
         name = f"{__name__}.everything"
-        assert router.routes == (RegisteredRoute(Delivery.EVENTS, None, name),)
+        found = [(each.interaction, each.route, each.handler) for each in router.describe()]
+        assert found == [(Delivery.EVENTS, None, name)]
 
 
 def test_events_have_no_route():
@@ -172,12 +173,12 @@ def test_there_is_one_handler():
 
     with pytest.raises(ValueError, match="an events handler already"):
         router.include(other, "other.")
-    assert len(router.routes) == 1, "nothing is included"
+    assert len(router.describe()) == 1, "nothing is included"
     empty = Router()
     router.include(empty)
     with pytest.raises(ValueError, match="an events handler already"):
         empty.events(everything)
-    assert empty.routes == ()
+    assert empty.describe() == ()
 
 
 def test_the_codecs_of_the_including_router_must_fit():

@@ -81,8 +81,8 @@ async def test_errors_and_context_and_partials():
         with pytest.raises(StreamError, match="not 3 in a request"):
             await caller.request_response("refuse", 3, returns=int)
         assert await caller.request_response("twice", returns=int) == 8
-    assert router.routes[1].handler.endswith("test_in_threads.double")
-    assert router.routes[1].interaction is Interaction.REQUEST_RESPONSE
+    assert router.describe()[1].handler.endswith("test_in_threads.double")
+    assert router.describe()[1].interaction is Interaction.REQUEST_RESPONSE
 
 
 async def test_a_cancelled_request_waits_for_its_thread():
@@ -125,7 +125,7 @@ def test_mistakes_are_found_at_registration(decorate, function, text):
     router = Router()
     with pytest.raises(TypeError, match=text):
         decorate(router)(function)
-    assert router.routes == ()
+    assert router.describe() == ()
 
 
 def test_a_generator_does_not_run_in_a_thread():

@@ -6,7 +6,7 @@ from trio.abc import ReceiveChannel
 from rsocket_trio.errors import Invalid, RejectedSetup
 from rsocket_trio.metadata.routing import route_metadata
 from rsocket_trio.payload import Payload
-from rsocket_trio.routing import Interaction, RegisteredRoute, Router
+from rsocket_trio.routing import Interaction, RouteDescription, Router
 
 
 async def one(data: int) -> int:
@@ -28,14 +28,14 @@ async def nothing(data: bytes) -> None: ...
 def test_routes_of_a_router_are_its_handlers():
     """By interaction, with the route or None, and the function's name."""
     router = Router()
-    assert router.routes == ()
+    assert router.describe() == ()
     assert router.request_response("one")(one) is one
     router.request_stream("many")(many)
     router.request_channel()(channel)
     router.fire_and_forget("drop")(nothing)
     router.metadata_push()(nothing)
     assert [
-        (r.interaction.value, r.route, r.handler.rpartition(".")[2]) for r in router.routes
+        (r.interaction.value, r.route, r.handler.rpartition(".")[2]) for r in router.describe()
     ] == [
         ("request_response", "one", "one"),
         ("fire_and_forget", "drop", "nothing"),
@@ -43,8 +43,8 @@ def test_routes_of_a_router_are_its_handlers():
         ("request_channel", None, "channel"),
         ("metadata_push", None, "nothing"),
     ]
-    assert isinstance(router.routes[0], RegisteredRoute)
-    assert router.routes[0].interaction is Interaction.REQUEST_RESPONSE
+    assert isinstance(router.describe()[0], RouteDescription)
+    assert router.describe()[0].interaction is Interaction.REQUEST_RESPONSE
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_function_that_cannot_be_a_handler_is_not_registered():
     router = Router()
     with pytest.raises(TypeError):
         router.request_response("many")(many)
-    assert router.routes == ()
+    assert router.describe() == ()
 
 
 async def test_routers_are_included_with_a_prefix(bind):
@@ -97,8 +97,8 @@ async def test_routers_are_included_with_a_prefix(bind):
     inner.request_response("one")(one)
     inner.fire_and_forget()(nothing)
     outer.include(inner, prefix="v1.")
-    assert [r.route for r in outer.routes] == ["v1.one", None]
-    assert [r.route for r in inner.routes] == ["one", None]
+    assert [r.route for r in outer.describe()] == ["v1.one", None]
+    assert [r.route for r in inner.describe()] == ["one", None]
     bound = await bind(outer)
     answer = await bound.request_response(Payload(b"1", route_metadata("v1.one")))
     assert answer == Payload(b"2")
@@ -114,7 +114,7 @@ def test_including_is_all_or_nothing():
         outer.include(inner, "a.")
     with pytest.raises(ValueError, match="255 bytes"):
         outer.include(inner, "x" * 255)
-    assert [r.route for r in outer.routes] == ["a.taken"]
+    assert [r.route for r in outer.describe()] == ["a.taken"]
 
 
 async def test_on_setup_is_called_for_each_connection(bind):

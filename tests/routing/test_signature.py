@@ -132,7 +132,7 @@ async def test_what_else_can_be_called(bind, handler):
     """Arguments that are bound already are not filled."""
     router = Router()
     router.request_response("x")(handler)
-    assert router.routes[0].handler in (
+    assert router.describe()[0].handler in (
         f"{__name__}.Callable.__call__",
         f"{__name__}.with_database",
     )

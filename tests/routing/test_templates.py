@@ -201,7 +201,7 @@ def test_variables_and_parameters_fit():
     inner.request_response("b")(lambda_of("x", Setup))
     with pytest.raises(TypeError, match="'x' receives the setup"):
         router.include(inner, "{x}.")
-    assert router.routes == ()
+    assert router.describe() == ()
 
 
 class Color(Enum):

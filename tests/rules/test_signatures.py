@@ -140,7 +140,7 @@ def test_types_in_signatures_can_be_imported():
 
 def test_all_parts_of_a_signature_are_checked():
     """Arguments, results, properties, attributes, type arguments and names are checked."""
-    assert {rsocket_trio.RegisteredRoute, rsocket_trio.Codecs, rsocket_trio.Setup} <= set(
+    assert {rsocket_trio.RouteDescription, rsocket_trio.Codecs, rsocket_trio.Setup} <= set(
         hints_of(rsocket_trio.Router)
     )
     assert rsocket_trio.Requester in hints_of(rsocket_trio.connect)
