@@ -72,7 +72,7 @@ def _show(described: Iterable[RouteDescription], args: argparse.Namespace) -> No
     routes = sorted(described, key=lambda each: (each.route or "", each.interaction))
     if args.html is not None:
         try:
-            file = open_private(args.html, os.O_WRONLY | os.O_TRUNC)
+            file = open_private(args.html, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with os.fdopen(file, "w", encoding="utf-8") as page:
                 page.write(_page(routes))
         except OSError as error:
