@@ -75,12 +75,15 @@ if TYPE_CHECKING:
     from .requester import ConnectionStatistics, Requester
     from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
     from .routing import (
+        DEADLINE_TYPE,
         AnyCall,
         ArgumentDescription,
         Around,
         Authenticate,
         Call,
         Caller,
+        Deadlines,
+        DeadlineStatistics,
         DeclaredStream,
         Delivery,
         ErrorMap,
@@ -109,6 +112,7 @@ if TYPE_CHECKING:
         request_channel,
         request_response,
         request_stream,
+        send_deadline,
     )
     from .server import Server, ServerStatistics, serve, serve_transport
     from .sockets.allowed import Allow, Allowed
@@ -120,6 +124,7 @@ if TYPE_CHECKING:
     from .uri import Uri, parse_uri
 
 __all__ = [
+    "DEADLINE_TYPE",
     "Acceptor",
     "Allow",
     "Allowed",
@@ -148,6 +153,8 @@ __all__ = [
     "ConnectionStatistics",
     "CustomAuthentication",
     "CustomError",
+    "DeadlineStatistics",
+    "Deadlines",
     "DeclaredStream",
     "Delivery",
     "Dial",
@@ -237,6 +244,7 @@ __all__ = [
     "request_channel",
     "request_response",
     "request_stream",
+    "send_deadline",
     "serve",
     "serve_transport",
 ]
@@ -271,12 +279,13 @@ _HOMES = homes_of(
         "requester": "ConnectionStatistics Requester",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
-            "AnyCall ArgumentDescription Around Authenticate Call Caller DeclaredStream "
-            "Delivery ErrorMap Interaction Introspection ItemStream MarkStream Middleware "
-            "OnResume OnSetup Outcome OutgoingCall OutgoingMiddleware Principal Provided "
-            "RequestFacts Route RouteDescription Router TypeDescription concurrency_limit "
-            "declaration fire_and_forget injected rate_limit request_channel request_response "
-            "request_stream"
+            "DEADLINE_TYPE AnyCall ArgumentDescription Around Authenticate Call Caller "
+            "DeadlineStatistics Deadlines DeclaredStream Delivery ErrorMap Interaction "
+            "Introspection ItemStream MarkStream Middleware OnResume OnSetup Outcome "
+            "OutgoingCall OutgoingMiddleware Principal Provided RequestFacts Route "
+            "RouteDescription Router TypeDescription concurrency_limit declaration "
+            "fire_and_forget injected rate_limit request_channel request_response "
+            "request_stream send_deadline"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",

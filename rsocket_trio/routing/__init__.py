@@ -21,6 +21,7 @@ The modules, in reading order:
 - ``one_block``: how one block of the application is entered and left
 - ``middleware``: code of the application around every request, and how it is run
 - ``call_limits``: middleware that limits how many calls there are
+- ``deadlines``: how long a requester waits, sent with its requests
 - ``outgoing``: the same around the requests that the application makes
 - ``error_map``: which error the requester gets for which exception
 - ``bound``: a router on one connection
@@ -47,6 +48,7 @@ from .access import Authenticate, RequestFacts
 from .call import AnyCall, Call, Outcome
 from .call_limits import concurrency_limit, rate_limit
 from .caller import Caller, ItemStream
+from .deadlines import DEADLINE_TYPE, Deadlines, DeadlineStatistics, send_deadline
 from .declarations import (
     DeclaredStream,
     MarkStream,
@@ -72,12 +74,15 @@ from .parameters import Route, injected
 from .router import Router
 
 __all__ = [
+    "DEADLINE_TYPE",
     "AnyCall",
     "ArgumentDescription",
     "Around",
     "Authenticate",
     "Call",
     "Caller",
+    "DeadlineStatistics",
+    "Deadlines",
     "DeclaredStream",
     "Delivery",
     "ErrorMap",
@@ -106,4 +111,5 @@ __all__ = [
     "request_channel",
     "request_response",
     "request_stream",
+    "send_deadline",
 ]

@@ -126,6 +126,18 @@ class Call(AnyCall, given="middleware and handlers are given one"):
             Invalid: They cannot be read.
         """
 
+    def entry(self, mime_type: str) -> bytes | None:
+        """Return the content of the first entry of the metadata with a type that has no number.
+
+        Args:
+            mime_type: The type, e.g. ``"application/vnd.acme.tenant"``.
+
+        Raises:
+            Invalid: The metadata cannot be read.
+        """
+        found = (each.content for each in self.metadata.extra if each.mime_type == mime_type)
+        return next(found, None)
+
     @property
     @abstractmethod
     def setup(self) -> Setup:
@@ -189,6 +201,13 @@ class RouterCall(Call, given="middleware and handlers are given one"):
         except MetadataError as error:
             request = named(self._context, self.interaction, self.route, self._request.signature)
             raise unreadable(error, request) from None
+
+    def entry(self, mime_type: str) -> bytes | None:
+        """See `Call`."""
+        # Nearly always there is none, and to read the metadata takes longer than the rest.
+        if self._metadata is None or mime_type.encode() not in self._metadata:
+            return None
+        return super().entry(mime_type)
 
     @property
     def setup(self) -> Setup:
