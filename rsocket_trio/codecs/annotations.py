@@ -140,10 +140,8 @@ def _taken_apart(annotation: Any) -> tuple[Any, list[msgspec.Meta]]:
             annotation = _bound_of(annotation)
         elif isinstance(annotation, dataclasses.InitVar):
             annotation = annotation.type
-        elif isinstance(annotation, _Named | str | typing.ForwardRef):  # noqa: SIM114 - shorter
-            annotation = aliased(annotation)
-        elif _is_alias(annotation) or _is_alias(origin):
-            annotation = aliased(annotation)
+        elif (meant := aliased(annotation)) is not annotation:
+            annotation = meant
         else:
             return NONE if annotation is None else annotation, bounds
 

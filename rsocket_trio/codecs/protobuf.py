@@ -38,11 +38,10 @@ class ProtobufCodec:
 
     def check_decode(self, annotation: Any) -> None:
         """See `Codec.check_decode`."""
-        _check(annotation)
+        if not is_message_type(annotation):
+            raise Unconvertible(f"{annotation!r} is no class of protobuf messages")
 
-    def check_encode(self, annotation: Any) -> None:
-        """See `Codec.check_encode`."""
-        _check(annotation)
+    check_encode = check_decode
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
@@ -53,10 +52,5 @@ class ProtobufCodec:
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
-        _check(annotation)
+        self.check_decode(annotation)
         return annotation.FromString(data)
-
-
-def _check(annotation: Any) -> None:
-    if not is_message_type(annotation):
-        raise Unconvertible(f"{annotation!r} is no class of protobuf messages")

@@ -94,7 +94,7 @@ def _chosen(
             (conventions.fields(member) if shape.takes == DICT else [], shape.read)
             for member, shape in candidates
         ]
-        choice = _choice_by_fields(name, classes, conventions)
+        choice = _by_tag(name, classes, conventions) or _by_keys(name, classes)
         if choice is not None:
             return choice
         hint = ": give each class a required field of its own, or a Literal under the same key"
@@ -137,31 +137,14 @@ def _first_of(name: str, readers: list[Reader]) -> Reader:
     return read
 
 
-def _choice_by_fields(
-    name: str, classes: list[tuple[list[Field], Reader]], conventions: Conventions
-) -> Reader | None:
-    """Return a function that converts a mapping as the class that its keys belong to.
-
-    Args:
-        name: The name of the union, for messages.
-        classes: The fields of the classes, and the function for each. With readers, mappings are
-            read; with writers, typed dicts are written.
-        conventions: Those of the readers or writers.
-
-    Returns:
-        ``None`` if the classes cannot be told apart.
-    """
-    return _by_tag(name, classes, conventions) or _by_keys(name, classes)
-
-
 def writer_of(name: str, candidates: list[tuple[Any, Form]], conventions: Conventions) -> Writer:
     """Return a writer for the values of some members of a union that have the same class."""
     writers = [form.write for _, form in candidates]
     if len(writers) == 1:
         return writers[0]
     if all(is_typed_dict(member) for member, _ in candidates):
-        fields = [conventions.fields(member) for member, _ in candidates]
-        choice = _choice_by_fields(name, list(zip(fields, writers, strict=True)), conventions)
+        classes = [(conventions.fields(member), form.write) for member, form in candidates]
+        choice = _by_tag(name, classes, conventions) or _by_keys(name, classes)
         if choice is not None:
             return choice
 
@@ -184,7 +167,11 @@ def writer_of(name: str, candidates: list[tuple[Any, Form]], conventions: Conven
 def _by_tag(
     name: str, classes: list[tuple[list[Field], Reader]], conventions: Conventions
 ) -> Reader | None:
-    """Return a function that chooses by a key that all have, each with its own `Literal`."""
+    """Return a function that chooses by a key that all have, each with its own `Literal`.
+
+    It gets a mapping, and returns what the reader (or writer) of one of the classes makes of it.
+    ``None`` means that there is no such key.
+    """
     for field in classes[0][0]:
         table: dict[tuple[type, Any], Reader] = {}
         count = 0
@@ -227,7 +214,7 @@ def _mistagged(name: str, key: str, tag: object) -> Mismatch:
 
 
 def _by_keys(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | None:
-    """Return a function that chooses by a key that only one class has; one class may have none."""
+    """As `_by_tag`, by a key that only one class has; one class may have none."""
     known: list[tuple[set[str], Reader]] = []
     rest: Reader | None = None
     for number, (fields, reader) in enumerate(classes):
