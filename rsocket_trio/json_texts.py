@@ -24,6 +24,8 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from .nesting import is_too_deep
+
 __all__ = [
     "FLAT_SIZE",
     "MAX_DEPTH",
@@ -148,6 +150,8 @@ def write(value: object, errors: str = "strict") -> bytes:
         ValueError: It contains NaN, Infinity, or an integer of more digits than Python converts.
         RecursionError: It has more than `MAX_DEPTH` levels, or contains itself.
     """
+    if is_too_deep(value, MAX_DEPTH):
+        raise RecursionError
     text = _json_write(value).encode("utf-8", errors)
     if is_deep(text):
         raise RecursionError

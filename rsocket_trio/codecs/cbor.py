@@ -20,6 +20,7 @@ import cbor2
 import msgspec
 
 from ..field_checks import COUNT, argument, whole
+from ..nesting import is_too_deep
 from .annotations import ANY, OCTETS, PLAIN_TYPES
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
@@ -106,6 +107,8 @@ class CborCodec(AnnotationCodec):
                     cbor2.dumps(write(value))  # which says what is wrong, and where
                     raise  # an iterator has been read
             plain = write(value)
+            if is_deep and is_too_deep(plain, _MAX_DEPTH):
+                raise _too_deep()
             data = cbor2.dumps(plain)
             if is_deep and len(data) > _MAX_DEPTH:
                 _check_levels(plain, data)
@@ -255,12 +258,16 @@ def _check_levels(value: Any, data: bytes) -> None:
             return
         levels += 1
         if levels > _MAX_DEPTH:
-            raise Mismatch(f"more than {_MAX_DEPTH} levels of lists and maps")
+            raise _too_deep()
         rest -= len(nested)
         parts = chain(
             chain.from_iterable(nested),  # and the keys of maps
             *[part.values() for part in nested if isinstance(part, dict)],
         )
+
+
+def _too_deep() -> Mismatch:
+    return Mismatch(f"more than {_MAX_DEPTH} levels of lists and maps")
 
 
 def _checked(data: bytes) -> bytes:

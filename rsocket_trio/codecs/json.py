@@ -15,6 +15,7 @@ import attrs
 import msgspec
 
 from ..json_texts import FLAT_SIZE, MAX_DEPTH, is_deep
+from ..nesting import is_too_deep
 from .annotations import OCTETS, PLAIN_TYPES
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
@@ -91,7 +92,10 @@ class JsonCodec(AnnotationCodec):
             return lambda value: _to_json(write(value))
 
         def encode(value: Any) -> bytes:
-            data = _to_json(write(value))
+            plain = write(value)
+            if is_too_deep(plain, MAX_DEPTH):
+                raise _too_deep()
+            data = _to_json(plain)
             _check_depth(data)
             return data
 
@@ -143,7 +147,11 @@ _LARGE: Final = 64 * 2**10
 
 def _check_depth(data: bytes) -> None:
     if is_deep(data):
-        raise Mismatch(f"more than {MAX_DEPTH} levels of lists and objects")
+        raise _too_deep()
+
+
+def _too_deep() -> Mismatch:
+    return Mismatch(f"more than {MAX_DEPTH} levels of lists and objects")
 
 
 _FIRST: Final = re.compile(rb"\s*(.)", re.DOTALL)

@@ -16,7 +16,9 @@ from pathlib import PurePath
 from typing import Final
 from uuid import UUID
 
+from rsocket_trio.json_texts import MAX_DEPTH as DEEPEST
 from rsocket_trio.json_texts import is_deep, write_plain
+from rsocket_trio.nesting import is_too_deep
 
 __all__ = ["as_text", "encode_event"]
 
@@ -71,6 +73,8 @@ _encode: Final = json.JSONEncoder(
 
 
 def _encoded(event: Mapping[str, object]) -> bytes:
+    if is_too_deep(event, DEEPEST):
+        return write_plain(_plain(event))
     try:
         text = _encode(event).encode()
     except (TypeError, ValueError, RecursionError):
