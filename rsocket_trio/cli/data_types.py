@@ -206,8 +206,8 @@ _NOT_TEXT: Final = re.compile(r"expects str\b|expected str, got")
 def hint(error: Exception, args: argparse.Namespace) -> str:
     """Return which options may help against an error of the peer, or an empty text."""
     text = str(error)
-    if _NOT_TEXT.search(text):
-        return """ (quotes make it text, as in '"5"')"""
+    if _NOT_TEXT.search(text) and args.data_mime != MIME.TEXT:
+        return """ (quotes make text of a number or of nothing: '"5"', '""')"""
     if not _ABOUT_TYPES.search(text):
         return ""
     others = [name for name in (MIME.CBOR, MIME.JSON, MIME.TEXT) if name != args.data_mime]

@@ -293,7 +293,9 @@ def test_errors_about_something_else() -> None:
         "route 'a' expects str as 'application/cbor'",
         "order.name: expected str, got int",
     ):
-        assert "quotes make it text" in hint(Invalid(text), args)
+        assert "quotes make text of a number" in hint(Invalid(text), args)
+    args = argparse.Namespace(data_mime=TEXT)
+    assert hint(Invalid("route 'a' expects str as 'text/plain'"), args) == ""
 
 
 def test_the_largest_answer_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,7 +185,7 @@ def test_a_router_with_its_defaults(
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
     done = cli("request", uri, "5", "--route", "greet")
     assert done.returncode == 1
-    assert b"quotes make it text" in done.stderr
+    assert b"quotes make text of a number" in done.stderr
     done = cli("request", uri, '{"id": ', "--route", "order")
     assert done.returncode == 2
     assert b"not JSON" in done.stderr
