@@ -146,6 +146,8 @@ class Copy:
                 "PYTHONPATH": str(self._root),
                 "TEST_SECONDS": str(LONGEST_TEST),
                 "INTEROP": "",
+                # Every run imports the same modules, which it would compile again each time.
+                "PYTHONDONTWRITEBYTECODE": "",
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

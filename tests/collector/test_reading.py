@@ -262,6 +262,8 @@ async def test_the_errors_of_the_spool(spool, reading):
                 await client.commit(name, 20, instance="a", spool_id=mine)
         with pytest.raises(Invalid):
             await client.commit("q", -1, instance="a", spool_id=mine)
+        with pytest.raises(Invalid, match="there is no consumer 'q'"):
+            await client.forget("q", spool_id=mine)
         assert len(await everything(client, 20, 30, mine)) == 1
         assert spool.positions() == {"me": 20}
 

@@ -162,6 +162,24 @@ async def test_large_work_is_followed_by_turns_for_small_work(loop):
     assert begun["other"] >= begun["large"] + 40 * MIB // QUANTUM
 
 
+async def test_who_comes_later_passes_nobody():
+    """While anybody waits, every turn is over for those who come."""
+    turns, seen = Turns(), []
+
+    class Between(trio.abc.Instrument):
+        def before_io_wait(self, timeout):
+            seen.append((turns.waiting > 0, turns.closed))
+
+    ShareOfTurns(turns).spent(QUANTUM)
+    trio.lowlevel.add_instrument(instrument := Between())
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(ShareOfTurns(turns).take, QUANTUM)
+    trio.lowlevel.remove_instrument(instrument)
+    assert seen.count((True, True)) >= 3
+    assert (True, False) not in seen
+
+
 async def test_a_cancelled_one_leaves_nothing():
     turns = Turns()
     one, two = ShareOfTurns(turns), ShareOfTurns(turns)

@@ -133,6 +133,7 @@ def test_an_event_that_cannot_be_decoded():
     ("changed", "text"),
     [
         ({"encoding": "cbor"}, "has the encoding 'cbor'"),
+        ({"count": 2**32}, "is larger than a batch can be|has 2 events, and not 4294967296"),
         ({"count": 5, "stop": 105}, "cannot be read|has 2 events, and not 5"),
         ({"count": 1, "stop": 101}, "cannot be read|has 2 events, and not 1"),
         ({"data": b""}, "cannot be read|has 0 events"),

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -116,10 +117,29 @@ def test_a_failed_transaction_holds_no_lock(directory):
     row = NewRow(batch=batch, facts="{}", cost=100)
     with pytest.raises(sqlite3.OperationalError, match="injected"):
         writer.apply(Group(rows=[row], changes={}, trim=None))
+    assert connection.seen.count("COMMIT") == 1, "no room is made for it: that is not the cause"
     with closing(sqlite3.connect(database_of(directory), timeout=0)) as other:
         other.execute("BEGIN IMMEDIATE")
         other.execute("ROLLBACK")
+    connection.fail = lambda statement: None
+    for first in range(2):
+        connection.seen.clear()
+        assert writer.apply(Group(rows=[row], changes={}, trim=None)).firsts == [first]
+    assert connection.seen[0] == "BEGIN IMMEDIATE", "only the first looks again at what there is"
     writer.close()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "size"), [(0, 2 * MIB), (15, 2**20 * 15 // 8), (16, 2 * MIB), (17, 2 * MIB)]
+)
+def test_a_small_disk(directory, monkeypatch, blocks, size, caplog):
+    """At most an eighth of it is reserved; a system that does not tell its size has enough."""
+    told = SimpleNamespace(f_blocks=blocks, f_bfree=100, f_frsize=MIB)
+    monkeypatch.setattr(os, "statvfs", lambda _: told)
+    writer = Writer(directory, SpoolConfig(reserve_size=2 * MIB, checkpoint_size=MIB))
+    writer.close()
+    assert (directory / "spool.reserve").stat().st_size == size
+    assert ("has only" in caplog.text) is (size < 2 * MIB)
 
 
 @pytest.mark.parametrize("code", ["ENOSPC", "EDQUOT", "EFBIG"])
