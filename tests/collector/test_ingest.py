@@ -58,6 +58,21 @@ async def test_fire_and_forget(directory):
         assert (numbers_now.stored, numbers_now.dropped, numbers_now.pending_size) == (500, 0, 0)
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [{"max_batch_events": 2}, {"max_batch_size": 2 * (1 + ITEM_COST)}],
+    ids=lambda limit: str(*limit),
+)
+async def test_enough_events_do_not_linger(directory, limit):
+    """A batch that is exactly as large as it may be is stored at once, and the next one begins."""
+    async with running(directory, ingest=IngestConfig(linger=1000, **limit)) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            for number in range(4):
+                await requester.fire_and_forget(Payload(b"%d" % number), route=EVENTS)
+            await until(lambda: collector.spool.head == 4)
+    assert [each.count for each in stored(directory)] == [2, 2]
+
+
 async def test_fire_and_forget_into_a_full_spool(directory, caplog):
     """What fits into the bounds waits; the rest is dropped, counted, and never crashes anything."""
     ingest = IngestConfig(max_pending_size=10_000, linger=0)

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from rsocket_trio import os_support
 from rsocket_trio.protocol.retry import Retry
-from rsocket_trio.spool import SpoolConfig, SpoolLocked, open_spool
+from rsocket_trio.spool import SpoolConfig, SpoolFailed, SpoolLocked, open_spool
 from rsocket_trio.spool import reserve as reserve_module
+from rsocket_trio.spool import writer as writer_module
 from rsocket_trio.spool.directory import database_of
 from rsocket_trio.spool.reserve import Reserve
-from rsocket_trio.spool.room import _pages
+from rsocket_trio.spool.room import _pages, empty_log
 from rsocket_trio.spool.schema import PAGE_SIZE
 from rsocket_trio.spool.writer import Group, NewRow, Writer
 from tests.spool.helpers import FaultyConnection, fault, faulty, lines, sized, until, writer_of
@@ -126,6 +127,49 @@ def test_a_failed_transaction_holds_no_lock(directory):
         connection.seen.clear()
         assert writer.apply(Group(rows=[row], changes={}, trim=None)).firsts == [first]
     assert connection.seen[0] == "BEGIN IMMEDIATE", "only the first looks again at what there is"
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("failures", "code", "tries", "text"),
+    [
+        (1, sqlite3.SQLITE_FULL, 2, None),
+        (2, sqlite3.SQLITE_IOERR, 2, "make some megabytes of room on it"),
+        (1, sqlite3.SQLITE_CORRUPT, 1, "^broken$"),
+    ],
+)
+def test_a_spool_that_opens_on_a_full_disk(directory, monkeypatch, failures, code, tries, text):
+    """It gives its reserve up for that; the error says what to do if that is not enough."""
+    real, tried = writer_module.connect_writer, []
+
+    def connect_writer(*args, **settings):
+        tried.append((directory / "spool.reserve").stat().st_size)
+        if len(tried) <= failures:
+            raise SpoolFailed("broken") from fault(code)
+        return real(*args, **settings)
+
+    config = SpoolConfig(reserve_size=2 * MIB, checkpoint_size=MIB)
+    Writer(directory, config).close()
+    monkeypatch.setattr(writer_module, "connect_writer", connect_writer)
+    if text is None:
+        Writer(directory, config).close()
+    else:
+        with pytest.raises(SpoolFailed, match=text) as failed:
+            Writer(directory, config)
+        assert failed.value.__cause__.sqlite_errorcode == code
+    assert tried == [2 * MIB, 0][:tries]
+
+
+def test_a_log_that_cannot_be_emptied(directory):
+    """What is stored is durable in any case. Later queries wait for others as long as before."""
+    writer = Writer(directory, SpoolConfig())
+    connection = FaultyConnection(writer._connection)
+    failing = "PRAGMA wal_checkpoint(TRUNCATE)"
+    connection.fail = lambda each: fault(sqlite3.SQLITE_IOERR) if each == failing else None
+    before = connection.execute("PRAGMA busy_timeout").fetchone()
+    empty_log(connection)
+    assert failing in connection.seen
+    assert connection.execute("PRAGMA busy_timeout").fetchone() == before
     writer.close()
 
 
