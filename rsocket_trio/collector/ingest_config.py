@@ -57,8 +57,6 @@ COLLECTOR_CONFIG: Final = ConnectionConfig(
         max_reassembly_size=32 * 2**20,
         max_requests_size=32 * 2**20,
         max_unread_size=64 * 2**20,
-        max_active_requests=16384,
-        max_outbox_size=2**18,
     ),
     fragment_size=2**18,
 )

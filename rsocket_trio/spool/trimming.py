@@ -79,7 +79,7 @@ def delete_step(
     rows = connection.execute(
         "SELECT first, count, cost, stored_at FROM batches WHERE first < ? ORDER BY first LIMIT ?",
         (trim.floor, max_batches),
-    )
+    ).fetchall()
     left = behind = extent
     more = False
     for first, count, cost, stored_at in rows:
@@ -96,7 +96,6 @@ def delete_step(
             left = behind
     else:
         more = extent.batches - left.batches == max_batches
-    rows.close()
     if left is not extent:
         connection.execute("DELETE FROM batches WHERE first < ?", (left.oldest,))
         connection.execute("UPDATE spool SET oldest = ?", (left.oldest,))

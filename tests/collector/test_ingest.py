@@ -12,8 +12,9 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import Invalid, Metadata, Payload, connect
+from rsocket_trio import ConnectionConfig, Invalid, Limits, Metadata, Payload, connect
 from rsocket_trio.collector import EVENTS, IngestConfig
+from rsocket_trio.collector.client import READER_CONFIG
 from rsocket_trio.collector.gathering import ITEM_COST, Gathering, size_of
 from rsocket_trio.collector.ingest import drain
 from rsocket_trio.collector.ingest_config import COLLECTOR_CONFIG
@@ -29,6 +30,7 @@ from rsocket_trio.metadata import (
 from tests.collector.running import data, payloads, running, stored
 from tests.waiting import until
 
+MIB = 2**20
 JSON = {"data_mime_type": "application/json"}
 
 
@@ -130,6 +132,36 @@ async def test_the_bound_of_all_connections(directory):
             assert collector.statistics().pending_size == 300 * 5
             await collector.aclose(grace=2)
     assert len(data(directory)) == 5
+
+
+@pytest.mark.parametrize(
+    ("config", "limits", "settings"),
+    [
+        (
+            COLLECTOR_CONFIG,
+            {
+                "max_payload_size": 16 * MIB,
+                "max_reassembly_size": 32 * MIB,
+                "max_requests_size": 32 * MIB,
+                "max_unread_size": 64 * MIB,
+            },
+            {"fragment_size": MIB // 4},
+        ),
+        (
+            READER_CONFIG,
+            {
+                "max_payload_size": 1024 * MIB,
+                "max_reassembly_size": 1152 * MIB,
+                "max_unread_size": 1152 * MIB,
+            },
+            {"keepalive_interval": 5.0, "max_lifetime": 20.0},
+        ),
+    ],
+    ids=["collector", "reader"],
+)
+def test_what_differs_from_any_connection(config, limits, settings):
+    """These limits and times are told on the pages: nobody changes them by accident."""
+    assert config == ConnectionConfig(limits=Limits(**limits), **settings)
 
 
 def test_small_events_count_what_they_cost():

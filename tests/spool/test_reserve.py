@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rsocket_trio import os_support
 from rsocket_trio.protocol.retry import Retry
-from rsocket_trio.spool import SpoolConfig, SpoolFailed, SpoolLocked, open_spool
+from rsocket_trio.spool import ConsumerInstance, SpoolConfig, SpoolFailed, SpoolLocked, open_spool
 from rsocket_trio.spool import reserve as reserve_module
 from rsocket_trio.spool import writer as writer_module
 from rsocket_trio.spool.directory import database_of
@@ -158,6 +158,23 @@ def test_a_spool_that_opens_on_a_full_disk(directory, monkeypatch, failures, cod
             Writer(directory, config)
         assert failed.value.__cause__.sqlite_errorcode == code
     assert tried == [2 * MIB, 0][:tries]
+
+
+def test_a_reserve_that_cannot_be_measured(directory):
+    """What is stored is not tried again. The reserve is taken by the next transaction."""
+    writer = Writer(directory, SpoolConfig(reserve_size=2 * MIB))
+    writer._connection = FaultyConnection(writer._connection)
+    writer._room.give_up()
+    need = ConsumerInstance(consumer="me", name="", offset=0, seen_at=0.0, lease=None, absent=0.0)
+    for broken in (True, False):
+        failing = "PRAGMA page_count" if broken else None
+        writer._connection.fail = lambda each, failing=failing: (
+            fault(sqlite3.SQLITE_IOERR) if each == failing else None
+        )
+        writer.apply(Group(rows=[], changes={("me", ""): need}, trim=None))
+        assert writer.short is broken
+    assert writer.transactions == 2
+    writer.close()
 
 
 def test_a_log_that_cannot_be_emptied(directory):
