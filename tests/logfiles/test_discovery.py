@@ -210,6 +210,13 @@ def failing(real, directory, number):
     return call
 
 
+def test_a_path_names_one_file(tmp_path):
+    """Also a file that a pattern has found before, in another run."""
+    source = Source.of(str(tmp_path / "a.log"))
+    assert source.names(str(tmp_path / "a.log"))
+    assert not source.names(str(tmp_path / "b.log"))
+
+
 def test_a_directory_that_is_gone_has_no_files(tmp_path):
     """A renamed file is looked for in it: that is no failure of the look."""
     assert Listings().paths(str(tmp_path / "gone"), 1) == []

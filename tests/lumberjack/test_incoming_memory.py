@@ -441,7 +441,7 @@ async def test_incomplete_batches_that_let_others_wait(autojump_clock, caplog):
     assert (of_all.intake.size, of_all.intake.waiting) == (0, 0)
 
 
-@pytest.mark.parametrize(("waiting", "ended"), [(1, 1), (12, 2), (40, 2)])
+@pytest.mark.parametrize(("waiting", "ended"), [(1, 1), (9, 1), (10, 2), (40, 2)])
 async def test_for_many_more_is_made_free(waiting, ended, autojump_clock):
     """One at a time, each one of a long queue would cost those behind it two seconds."""
     intake = IncomingMemory(64 * MIB, 30)
