@@ -23,6 +23,7 @@ The commands. Each module is imported when its command runs:
 - ``request``: send one message to the peer and print the answer, if there is one
 - ``stream``: print the items of a stream as they arrive
 - ``routes``: print what a router answers, of a target or of a server
+- ``client_module``: write a module for clients of a router
 - ``bench``: measure the throughput and the latency of a peer
 - ``decode``: print frames, one per line
 - ``lumberjack_serve``: receive log events, and print them or keep them in a spool

@@ -27,6 +27,7 @@ from .options import (
     add_uri,
     add_verbosity,
     any_address,
+    class_name,
     health_path,
     origin,
     positive,
@@ -74,6 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_channel(commands)
     _add_push(commands)
     _add_routes(commands)
+    _add_client(commands)
     _add_decode(commands)
     _add_bench(commands)
     add_lumberjack(commands)
@@ -280,6 +282,31 @@ def _add_routes(commands: Commands) -> None:
     add_json(shown)
     shown.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
     add_connection_options(parser)
+
+
+def _add_client(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "client",
+        "client_module",
+        "write a Python module for clients of a router",
+        "The module has a class for Caller.of, with a method for each route, and the classes of\n"
+        "the arguments and results. It needs nothing of the server's code.",
+        "app.py > app_client.py",
+        "package.module:router --name Shop > shop_client.py",
+    )
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="package.module[:name] or path/file.py[:name], as for serve",
+    )
+    parser.add_argument(
+        "--name",
+        default="Client",
+        type=class_name,
+        help="the name of the class (default Client)",
+    )
+    add_verbosity(parser)
 
 
 def _add_decode(commands: Commands) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from keyword import iskeyword
 from typing import Final
 
 from rsocket_trio.sizes import parse_size
@@ -31,6 +32,7 @@ __all__ = [
     "add_verbosity",
     "address",
     "any_address",
+    "class_name",
     "collector_address",
     "header",
     "health_path",
@@ -358,6 +360,13 @@ def address(text: str) -> str:
         parse_uri(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def class_name(text: str) -> str:
+    """An argument type: the name of a class."""
+    if not text.isidentifier() or iskeyword(text):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be the name of a class")
     return text
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from rsocket_trio import Caller, CodecError, Introspection, RouteDescription, Router
+from rsocket_trio import Caller, CodecError, Introspection, RouteDescription
 from rsocket_trio.private_files import open_private
 
 from .client import run_client
-from .exits import DONE, LOCAL_IO, PEER_ERROR, USAGE, Failure
+from .exits import DONE, LOCAL_IO, PEER_ERROR, Failure
 from .logs import log_to_stderr
 from .output import json_line
 from .standard_streams import print_bytes
-from .target import load_object
+from .target import load_object, router_in
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if "://" not in args.uri:
         log_to_stderr(args)
-        _show(load_object(args.uri, _router).describe(), args)
+        _show(load_object(args.uri, router_in).describe(), args)
         return DONE
 
     async def ask(requester: Requester) -> int:
@@ -60,12 +60,6 @@ def run(args: argparse.Namespace) -> int:
         return DONE
 
     return run_client(args, ask)
-
-
-def _router(found: object, name: str) -> Router:
-    if not isinstance(found, Router):
-        raise Failure(f"{name!r} is no Router, but a {type(found).__name__!r}", USAGE)
-    return found
 
 
 def _show(described: Iterable[RouteDescription], args: argparse.Namespace) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
+from rsocket_trio import Router
 from rsocket_trio.responder import Responder
 
 from .exits import USAGE, Failure
 
-__all__ = ["load_object", "load_target"]
+__all__ = ["load_object", "load_target", "router_in"]
 
 T = TypeVar("T")
 
@@ -66,6 +67,17 @@ def load_object(target: str, check: Callable[[object, str], T]) -> T:
             return check(getattr(module, default), f"{where}:{default}")
     text = f"{where!r} has neither 'app' nor 'router'; name the object to serve: {where}:NAME"
     raise Failure(text, USAGE)
+
+
+def router_in(found: object, name: str) -> Router:
+    """Return a router that has been imported; for `load_object`.
+
+    Raises:
+        Failure: It is something else.
+    """
+    if not isinstance(found, Router):
+        raise Failure(f"{name!r} is no Router, but a {type(found).__name__!r}", USAGE)
+    return found
 
 
 def _split(target: str) -> tuple[str, str | None]:

@@ -38,6 +38,7 @@ The modules, in reading order:
 - ``declarations``: handlers that both ends share: marks, and what is marked
 - ``declared_calls``: from the arguments of a call to the request for a declared handler
 - ``descriptions``: what a router answers, for people and tools
+- ``client_module``: a module for clients that do not have the code of the server
 - ``caller``: the client's side of a router
 """
 

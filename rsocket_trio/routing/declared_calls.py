@@ -17,7 +17,7 @@ from .signature import Signature
 from .templates import VARIABLE
 from .variables import variable_writer
 
-__all__ = ["NOTHING", "Endpoint", "Typed", "endpoints_of"]
+__all__ = ["NOTHING", "Endpoint", "Typed", "endpoints_of", "not_callable"]
 
 NOTHING: Final[Any] = object()
 """The data of a request that has none."""
@@ -38,7 +38,6 @@ class Endpoint:
         self.result = signature.result
         self._name = declared.name
         parameters = [each for each in signature.parameters if each.source in ARGUMENTS]
-        _check_callable(signature)
         data = [each for each in parameters if each.source is not Source.VARIABLE]
         self.annotation: Any = data[0].annotation if data else Any
         self._data = data[0].name if data else None
@@ -92,34 +91,31 @@ class Endpoint:
         return route + self._end, value
 
 
-def _check_callable(signature: Signature) -> None:
-    """Refuse a handler that takes what the arguments of a call cannot be.
-
-    Raises:
-        TypeError: It does.
-    """
+def not_callable(signature: Signature) -> str | None:
+    """Return why a `Caller` cannot call a handler, if it cannot."""
     sources = {each.source: each for each in signature.parameters}
     raw = sources.get(Source.BODY)
     if Source.DATA not in sources:
         raw = raw or sources.get(Source.PAYLOAD)
     channel = sources.get(Source.CHANNEL)
-    reason = None
     if raw is not None or (channel is not None and channel.annotation in READY):
-        reason = "it takes payloads, which go out by the Requester"
-    elif signature.result in READY:
-        reason = "it returns payloads, which the Requester receives"
-    elif channel is not None and Source.DATA in sources:
-        reason = f"{sources[Source.DATA].name!r} would be the first item of its channel"
-    if reason is not None:
-        raise wrong(signature.function, signature.interaction, f"a Caller cannot call it: {reason}")
+        return "it takes payloads, which go out by the Requester"
+    if signature.result in READY:
+        return "it returns payloads, which the Requester receives"
+    if channel is not None and Source.DATA in sources:
+        return f"{sources[Source.DATA].name!r} would be the first item of its channel"
+    return None
 
 
 def _check_conversions(signature: Signature, annotation: Any, codecs: Codecs) -> None:
-    """Refuse a handler whose data cannot be written, or whose results cannot be read.
+    """Refuse a handler that takes or returns what the arguments and results of calls cannot be.
 
     Raises:
         TypeError: It is one.
     """
+    reason = not_callable(signature)
+    if reason is not None:
+        raise wrong(signature.function, signature.interaction, f"a Caller cannot call it: {reason}")
     try:
         codecs.check_encode(annotation)
         if signature.is_answered:

@@ -20,6 +20,7 @@ from ..tracing import Tracing
 from .access import Authenticate
 from .bound import BoundRouter
 from .call import Call
+from .client_module import client_module
 from .declarations import implemented
 from .descriptions import Introspection, RouteDescription, described
 from .error_map import ErrorMap, translating
@@ -395,6 +396,22 @@ class Router(Responder):
         table = self._table
         handlers = [each for routes in table.handlers.values() for each in routes.values()]
         return tuple([described(each, table.layer) for each in handlers])
+
+    def client_module(self, name: str = "Client") -> str:
+        """Return the text of a Python module for clients that do not have this code.
+
+        It declares the handlers that have routes as a `typing.Protocol` for `Caller.of`, and the
+        classes that they take and return as dataclasses, typed dicts, named tuples and enums.
+        Bounds, validators and converters stay here, and what `Codecs` has options for has to be
+        given to the client's codecs too. Types without fields, such as models, are `typing.Any`.
+
+        Args:
+            name: The name of the class.
+        """
+        handlers = self._table.handlers
+        return client_module(
+            (each for kind in Interaction for each in handlers[kind].values()), name
+        )
 
     def introspection(self, *, authenticate: Authenticate) -> Router:
         """Return a router that answers what `describe` does, to be included under a prefix.

@@ -254,6 +254,7 @@ ROWS: dict[str, Callable[[Scene], Awaitable[None]] | tuple[str, ...] | str] = {
     "conformance": "escapes what it quotes of a peer: test_conformance",
     "request": ("RSOCKET", "good", "--raw"),
     "fnf": ("--auth-bearer", "token", "RSOCKET", "x"),
+    "client": "prints what the target has, and connects to nobody",
     "push": ("--setup-metadata", "x", "RSOCKET", "x"),
     "stream": ("RSOCKET", "x"),
     "channel": ("RSOCKET", "x"),

@@ -132,3 +132,12 @@ def test_what_has_no_routes(cli: Cli, tmp_path: Path) -> None:
     done = cli("routes", target, "--html", str(tmp_path / "no" / "page.html"))
     assert done.returncode == 4
     assert b"--html" in done.stderr
+
+
+def test_a_module_for_clients(cli: Cli, app: Path) -> None:
+    """``client`` prints a module that can be imported."""
+    done = cli("client", str(app), "--name", "Shop")
+    assert (done.returncode, done.stderr) == (0, b"")
+    compile(done.stdout, "shop.py", "exec")
+    assert b"class Shop(Protocol):\n" in done.stdout
+    assert cli("client", str(app), "--name", "class").returncode == 2
