@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -27,6 +27,7 @@ from .errors import (
 )
 from .field_checks import argument, instance_of
 from .interactions.block import Block, opened_by_block
+from .interactions.connection_block import NotEntered, run_within
 from .interactions.isolation import crash
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
@@ -228,6 +229,7 @@ async def _connection(
     session: ClientSession | None,
 ) -> AsyncIterator[Requester]:
     requester: Requester | None = None
+    blocks: list[AbstractAsyncContextManager[None] | None] = []
 
     async def begin(session: ClientSession | None) -> tuple[Connection, Requester]:
         nonlocal requester
@@ -248,9 +250,16 @@ async def _connection(
             ours=True,
             stopping=Stopping(connection.lifecycle.drain_begun),
         )
-        connection.open(
-            await accept_with(Responder() if responder is None else responder, facts, requester)
+        accepted = await accept_with(
+            Responder() if responder is None else responder, facts, requester
         )
+        blocks.append(accepted.connected())
+        if blocks[-1] is not None and session is not None and session.resume.fresh_session:
+            raise TypeError(
+                "a responder with a block around each connection cannot be used with "
+                "fresh_session=True, whose sessions follow each other on one requester"
+            )
+        connection.open(accepted)
         return connection, requester
 
     async def begin_anew(session: ClientSession) -> Connection:
@@ -266,6 +275,8 @@ async def _connection(
         run, close = partial(succession.run, connection), succession.close
         if session.resume.fresh_session:
             requester._expect_more(succession.ended)  # noqa: SLF001 - as above
+    peer = transport.info.peer or transport.info.scheme
+    run = partial(run_within, blocks.pop(), peer, config.setup_timeout, run)
     refused: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
@@ -277,6 +288,8 @@ async def _connection(
             except (SetupError, ConnectionClosed, ConnectFailed) as error:
                 # Raised below: out of a nursery it would be in an exception group.
                 refused = error
+            except NotEntered as error:
+                refused = error.error
             finally:
                 # Synchronous: every stream fails now, and the task that uses it queues a CANCEL.
                 close()

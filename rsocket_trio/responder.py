@@ -208,6 +208,16 @@ class Responder:
         """
         return nullcontext()
 
+    def connected(self) -> AbstractAsyncContextManager[None] | None:
+        """Return a block around the requests of this connection; ``None`` is none.
+
+        Called once on the responder that `accept` returned. The block is entered before the first
+        request, and left when the last handler has ended; with resumption that is the end of the
+        session. A `SetupError` before refuses the connection. If the block ends by itself, it ends
+        the connection. A responder that wraps another one must pass this call on.
+        """
+        return None
+
     async def accept_resume(self, facts: ResumeFacts) -> None:
         """Decide whether a session of this connection may be resumed over another transport.
 

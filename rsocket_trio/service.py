@@ -30,6 +30,7 @@ from .errors import (
 )
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
+from .interactions.connection_block import around_connection
 from .interactions.isolation import contained, failure_of
 from .interactions.leftovers import Watch
 from .lease import LeaseOptions
@@ -205,9 +206,11 @@ class Service:
             connection, accepted, setup = await self._accept(frame, carrier)
             if session is not None:
                 session.admit = partial(self._accept_resume, accepted, setup)
-            transport.limit_frames(None)
-            connection.open(accepted)
-            await self._run(connection, frame, frames, session)
+            peer = transport.info.peer or transport.info.scheme
+            async with around_connection(accepted.connected(), peer, self.config.setup_timeout):
+                transport.limit_frames(None)
+                connection.open(accepted)
+                await self._run(connection, frame, frames, session)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
         except (SetupError, RejectedResume, RemoteProtocolError) as error:

@@ -6,6 +6,7 @@ The modules, in reading order. The base of all interactions:
 - ``handler_errors``: tells the peer and the log about errors of handlers
 - ``stepping``: runs a coroutine by hand, up to its first wait
 - ``block``: errors in the body of a block leave it without a group
+- ``connection_block``: the block of the application around one connection
 - ``isolation``: turns an error of a handler into the outcome of its stream
 - ``leftovers``: finds and closes what a handler leaves behind in its task
 

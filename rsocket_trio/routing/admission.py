@@ -7,11 +7,13 @@ a connection: it is closed, and the log says why.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from ..errors import SetupError, addressed
+from ..interactions.connection_block import around_connection
 from ..interactions.isolation import parted
 from ..interactions.leftovers import isolated
 from ..log_policy import logger
@@ -19,7 +21,7 @@ from ..log_policy import logger
 if TYPE_CHECKING:
     from ..sockets.byte_stream import TransportInfo
 
-__all__ = ["admitted"]
+__all__ = ["admitted", "within"]
 
 T = TypeVar("T")
 
@@ -73,6 +75,34 @@ async def admitted(
         setting,
     )
     return None
+
+
+async def within(
+    block: AbstractAsyncContextManager[object] | None,
+    run: Callable[[], Awaitable[object]],
+    transport: TransportInfo,
+    *,
+    peer: str,
+    patience: float,
+) -> None:
+    """Run a connection within the block of its responder.
+
+    Args:
+        block: The block; ``None`` is none.
+        run: Runs the connection.
+        transport: Facts about the connection.
+        peer: What the log calls the peer, e.g. ``the sender``.
+        patience: The time for entering the block, in seconds.
+
+    Checkpoint: as ``run`` does.
+    If cancelled: the connection is cancelled, then the block is left.
+    """
+    name = f"{peer} {transport.peer or transport.scheme}"
+    try:
+        async with around_connection(block, name, patience):
+            await run()
+    except SetupError as error:
+        _log_refusal(error, name)
 
 
 def _log_refusal(error: BaseException, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Mapping
+from contextlib import AbstractAsyncContextManager
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,7 @@ class BoundRouter(Responder):
         self._registered = registered
         self._context = context
         self._guards = guards
+        self._supplies = supplies
         self._accept_resume = accept_resume
 
     def interactions(self, route: str) -> frozenset[Interaction]:
@@ -93,6 +95,10 @@ class BoundRouter(Responder):
                 "Router.accept returns a responder for one connection: call it for each connection"
             )
         return self
+
+    def connected(self) -> AbstractAsyncContextManager[None] | None:
+        """See `Responder.connected`: opens what is provided with the scope ``"connection"``."""
+        return self._supplies.connected(self._guards, self._context.requester)
 
     async def accept_resume(self, facts: ResumeFacts) -> None:
         """See `Responder.accept_resume`. Calls ``on_resume``, then ``authenticate``.

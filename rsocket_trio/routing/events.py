@@ -8,6 +8,7 @@ no metadata: each guard is asked about the connection with such a `Setup`, and a
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
@@ -106,9 +107,9 @@ async def accept_events(
         raise RejectedSetup(refusal)
     nearest, guarded = guards.nearest(registered)
     context = Context(registered.settings, nearest, requester, guarded=guarded)
-    place = Place(registered, context, guards.steps(registered), supplies.of(registered, context))
+    place = Place(registered, context, guards.steps(registered))
     request = Request(Delivery.EVENTS, place, None)
-    return BoundEvents(context, registered.signature, request)
+    return BoundEvents(context, registered.signature, request, supplies, guards)
 
 
 class BoundEvents:
@@ -122,7 +123,16 @@ class BoundEvents:
         takes_raw: It receives the events as bytes, so they are not read.
     """
 
-    def __init__(self, context: Context, signature: Signature, request: Request) -> None:
+    def __init__(
+        self,
+        context: Context,
+        signature: Signature,
+        request: Request,
+        supplies: Supplies,
+        guards: Guards,
+    ) -> None:
+        self._supplies = supplies
+        self._guards = guards
         self._context = context
         self._signature = signature
         self._request = request
@@ -132,11 +142,18 @@ class BoundEvents:
         self._type = annotation_name(item)
         self._decode: Callable[[bytes], Any] = context.codecs.decoder(item, MIME.JSON)
 
+    def connected(self) -> AbstractAsyncContextManager[None] | None:
+        """See `Responder.connected`."""
+        return self._supplies.connected(self._guards, self._context.requester)
+
     def around(self) -> Blocks[Call]:
         """Return the guards and the middleware of a batch, for ``async with``.
 
         Entering raises a `StreamError` if the batch is refused.
         """
+        place = self._request.place
+        if place.supply is None:  # not before the connection's own objects are there
+            place.supply = self._supplies.of(place.registered, place.context)
         call = new_call(self._request, self._context, None)
         return Blocks(call, self._request.steps, self._request.auth)
 

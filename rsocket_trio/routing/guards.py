@@ -361,6 +361,16 @@ class Guards:
                 return self._posts[guard].setup, True
         return self.setup, False
 
+    def setup_for(self, near: Iterable[Guard]) -> Setup | None:
+        """Return the SETUP as the first authenticator of some guards sees it.
+
+        ``None`` if one of them has refused the connection.
+        """
+        posts = [self._posts[guard] for guard in near if guard in self._posts]
+        if any(post.refusal is not None for post in posts):
+            return None
+        return next((p.setup for p in posts if p.guard.authenticate is not None), self.setup)
+
     async def accept_resume(self, facts: ResumeFacts, default: OnResume) -> None:
         """Ask all guards that have accepted this connection about its RESUME.
 

@@ -44,8 +44,8 @@ __all__ = [
 
 T = TypeVar("T")
 
-Scope: TypeAlias = Literal["application", "request"]
-"""How long an object is used: while the router is served, or by one request."""
+Scope: TypeAlias = Literal["application", "connection", "request"]
+"""How long an object is used: while the router is served, by one connection, or by one request."""
 
 Held: TypeAlias = Literal["call", "start"]
 """How long a stream holds an object: to its end, or until its function has returned it."""
@@ -80,6 +80,7 @@ class Span(IntEnum):
 
 SPANS: Final[dict[str, Span]] = {
     "application": Span.APPLICATION,
+    "connection": Span.CONNECTION,
     "request": Span.CALL,
 }
 

@@ -452,7 +452,7 @@ class Router(Responder):
         kind: Callable[..., T],
         source: Source[T],
         *,
-        scope: Literal["application", "request"] | None = None,
+        scope: Literal["application", "connection", "request"] | None = None,
         held: Literal["call", "start"] | None = None,
     ) -> None:
         """Say where parameters of a type come from that are marked as `Provided`.
@@ -477,9 +477,9 @@ class Router(Responder):
             source: An object; or a function that returns one, and may be async; or an async
                 generator function that yields it once (also one with `asynccontextmanager`), and
                 goes on when the object is no longer used.
-            scope: How long an object is used: ``"application"`` (while the router is served) or
-                ``"request"``, which is the default for functions. What is used longer cannot need
-                what is used for a shorter time.
+            scope: How long an object is used: ``"application"`` (while the router is served),
+                ``"connection"``, or ``"request"``, which is the default for functions. What is used
+                longer cannot need what is used for a shorter time.
             held: How long a stream or a channel holds what a block gives for a request: ``"call"``,
                 to its end, or ``"start"``, until the async function of the handler has returned
                 the stream. There is no default, because each open stream keeps an object to its
@@ -492,6 +492,28 @@ class Router(Responder):
         """
         self._table.providers.add(read_provider(kind, source, scope, held))
         self._table.plan_anew()
+
+    def connection(self, function: F) -> F:
+        """Register a block around each connection, as a decorator.
+
+        It is an async generator function that yields once, or one with `asynccontextmanager`. It is
+        entered when all guards have accepted the connection, before its first request and within
+        `ConnectionConfig.setup_timeout`, and left when its last handler has ended. Its parameters
+        are filled as those of a provider with the scope ``"connection"``; it may send requests to
+        the peer behind its ``yield`` and from tasks of its nursery, not before. What it yields
+        fills the parameters marked as `Provided` of the type in its annotation. With resumption it
+        belongs to the session, which outlives lost connections. An included router brings its own.
+
+        `RejectedSetup` before the ``yield`` refuses the connection. An error after it, also of a
+        task of its nursery, ends this connection and no other, and is logged.
+
+        Raises:
+            TypeError: The function is no such block. The text says what to change.
+            ValueError: This router has a provider for the type.
+        """
+        self._table.providers.add(read_block(function, "connection", "@router.connection"))
+        self._table.plan_anew()
+        return function
 
     @contextmanager
     def override(self, kind: Callable[..., T], source: Source[Any]) -> Iterator[None]:

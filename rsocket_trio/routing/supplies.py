@@ -15,7 +15,8 @@ from contextlib import (
     nullcontext,
 )
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ..codecs.annotations import annotation_name
 from ..codecs.registry import allows_none
@@ -33,6 +34,7 @@ from .plans import Node, Plan, Plans
 from .providers import Form, Need, Provider, Span
 
 if TYPE_CHECKING:
+    from .guards import Guards
     from .handler import Context
     from .table import Table
 
@@ -171,6 +173,10 @@ def _fact_of(need: Need, setup: Setup, requester: Requester) -> Any:
         TypeError: There is none over this wire.
     """
     annotation = need.annotation
+    if need.mark is Principal:
+        if not allows_none(annotation):
+            check_known(setup.principal)
+        return setup.principal
     if annotation in FACTS:
         fact = setup.transport.extra.get(FACTS[annotation])
         if fact is None and not allows_none(annotation):
@@ -202,7 +208,8 @@ def _value_of(node: Node, values: Values) -> Any:
             f"{node.provider.name} (scope {node.provider.scope!r}) has not been called: that "
             "happens when its router is given to `serve`, `connect` or a helper for tests, and not "
             "when an acceptor function returns it. Include it in the router that is served; or "
-            "call `router.accept` within `async with router.running()`"
+            "call `router.accept` within `async with router.running()`, and requests within the "
+            "block of `connected()` of its result"
         ) from None
 
 
@@ -216,7 +223,7 @@ class Supplies:
 
     def __init__(self, plans: Plans, values: Values) -> None:
         self._plans = plans
-        self._values = values
+        self._values = {**values} if plans.connection else values
 
     @classmethod
     def now(cls, table: Table) -> Supplies:
@@ -231,6 +238,31 @@ class Supplies:
             if node.provider.is_always:
                 _value_of(node, values)
         return cls(plans, values)
+
+    def connected(
+        self, guards: Guards, requester: Requester
+    ) -> AbstractAsyncContextManager[None] | None:
+        """Return the block in which the objects of the connection are open; ``None`` is none.
+
+        What belongs to an included router whose guard has refused the connection is left out.
+        """
+        setups = {
+            node: guards.setup_for([each.guard for each in node.chain])
+            for node in self._plans.connection
+        }
+        nodes = {node: setup for node, setup in setups.items() if setup is not None}
+        return self._connected(nodes, requester) if nodes else None
+
+    @asynccontextmanager
+    async def _connected(
+        self, nodes: Mapping[Node, Setup], requester: Requester
+    ) -> AsyncIterator[None]:
+        values = cast("dict[object, Any]", self._values)  # of this connection only
+        async with AsyncExitStack() as stack:
+            for node, setup in nodes.items():
+                fact = partial(_fact_of, setup=setup, requester=requester)
+                await _open([node], values, fact, stack)
+            yield
 
     def of(self, registered: object, context: Context) -> Supply | None:
         """Return what a handler gets; ``None`` if it needs nothing."""

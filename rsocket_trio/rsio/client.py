@@ -11,6 +11,7 @@ import trio
 from ..errors import ConnectFailed, ConnectionClosed, InternalError, fresh_copy
 from ..field_checks import FLAG, argument, instance_of
 from ..interactions.block import Block, opened_by_block
+from ..interactions.connection_block import NotEntered, run_within
 from ..interactions.isolation import crash
 from ..protocol.retry import Retry
 from ..responder import running
@@ -88,12 +89,18 @@ async def connect(
     block = Block()
     with block.around():
         async with running(publish), await _open(target, config, ssl_context, retry) as transport:
-            link, connection = await host.begin(transport, "client")
+            link, connection, around = await host.begin(transport, "client")
+            peer = transport.info.peer or transport.info.scheme
             try:
                 async with trio.open_nursery() as nursery:
-                    await nursery.start(link.run)
                     failure: Exception | None = None
-                    if wait:
+                    try:
+                        await nursery.start(
+                            run_within, around, peer, config.connect_timeout, link.run
+                        )
+                    except NotEntered as error:
+                        failure = error.error
+                    if wait and failure is None:
                         failure = await _refusal(connection, transport)
                     with block.body():
                         if failure is not None:

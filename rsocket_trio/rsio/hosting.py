@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ..metadata.mime_types import MIME, check_mime_type
@@ -54,8 +55,8 @@ class Host:
 
     async def begin(
         self, transport: FrameTransport, role: Literal["client", "server"]
-    ) -> tuple[Link, Connection]:
-        """Make a connection over a transport, which still has to be run.
+    ) -> tuple[Link, Connection, AbstractAsyncContextManager[None] | None]:
+        """Make a connection over a transport, which still has to be run, in the block.
 
         Raises:
             ConnectFailed: The guards of a Router refuse it, which is logged.
@@ -64,10 +65,11 @@ class Host:
         If cancelled: the guards are cancelled.
         """
         resolve: Any = None
+        block: AbstractAsyncContextManager[None] | None = None
         link = Link(transport, role, self.config, _not_yet, self._extensions.types)
         connection = make(Connection, link)
         if self._router:
-            resolve = await accept_router(
+            resolve, block = await accept_router(
                 cast(Responder, self._target),
                 transport.info,
                 connection,
@@ -80,7 +82,7 @@ class Host:
             resolve = resolver_of(cast("Resolver | None", self._target))
         link.publications.resolve = lambda name: resolve(name, connection)
         self._extensions.attach(link, connection)
-        return link, connection
+        return link, connection, block
 
     async def refuse(self, transport: FrameTransport, role: Literal["client", "server"]) -> None:
         """Tell the peer that the guards refuse it.

@@ -10,7 +10,7 @@ asked about the connection, and about each subscription. A handler with a parame
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -54,7 +54,7 @@ async def accept_router(
     patience: float,
     *,
     ours: bool,
-) -> Callable[[str, Connection], Any]:
+) -> tuple[Callable[[str, Connection], Any], AbstractAsyncContextManager[None] | None]:
     """Ask a responder about a connection.
 
     Args:
@@ -67,7 +67,7 @@ async def accept_router(
         ours: We have opened the connection.
 
     Returns:
-        A function that finds publishers by their names.
+        A function that finds publishers by their names; and the block of the connection.
 
     Raises:
         ConnectFailed: The connection is refused, which is logged.
@@ -92,7 +92,7 @@ async def accept_router(
     routes = await admitted(ask, info, peer=peer, patience=patience, setting="connect_timeout")
     if routes is None:
         raise ConnectFailed("the guards of the Router refused the connection")
-    return routes.find
+    return routes.find, routes.connected()
 
 
 class _Routes:
@@ -100,6 +100,10 @@ class _Routes:
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
+
+    def connected(self) -> AbstractAsyncContextManager[None] | None:
+        """See `rsocket_trio.Responder.connected`."""
+        return self._responder.connected()
 
     def find(self, name: str, _connection: Connection) -> Any:
         """Return what a name stands for; ``None`` if no handler has this route."""

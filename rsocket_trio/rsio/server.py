@@ -16,6 +16,7 @@ from ..interactions.isolation import contained, parted
 from ..interactions.leftovers import isolated
 from ..log_policy import logger
 from ..responder import running
+from ..routing.admission import within
 from ..sealed import Sealed, make
 from ..sockets.allowed import Allowed, check_allowed
 from ..sockets.connection_limit import counts_of
@@ -82,7 +83,7 @@ class _Registry:
 
     async def _serve(self, transport: FrameTransport) -> None:
         try:
-            link, connection = await self._host.begin(transport, "server")
+            link, connection, block = await self._host.begin(transport, "server")
         except ConnectFailed:
             await self._host.refuse(transport, "server")
             return
@@ -91,7 +92,13 @@ class _Registry:
         if self.stopping:
             link.drain(STOPPING)
         try:
-            await link.run(partial(self._begin, connection))
+            await within(
+                block,
+                partial(link.run, partial(self._begin, connection)),
+                transport.info,
+                peer="the client",
+                patience=self._host.config.connect_timeout,
+            )
         finally:
             self.links.discard(link)
             self.published += link.publications.opened

@@ -13,6 +13,7 @@ Another `Responder` works too; then the flags of a request say which handler is 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import trio
@@ -92,6 +93,9 @@ class _Routes:
         self.unary: Mapping[bytes, ServedMethod] = {}  # the flags of a request may matter
         self._known: dict[tuple[str, str, MethodKind], ServedMethod] = {}
         self._services: frozenset[str] | None = None  # made for the first call of an unknown one
+
+    def connected(self) -> AbstractAsyncContextManager[None] | None:
+        return self._responder.connected()
 
     def has_service(self, service: str) -> bool:
         if not isinstance(self._responder, BoundRouter):

@@ -604,7 +604,7 @@ async def test_cancelled_everywhere():
         await trio.lowlevel.checkpoint()
         steps.append(user)
 
-    handler_of_connection = await admit(router, INFO, Stopping(), hook, 10)
+    handler_of_connection, _ = await admit(router, INFO, Stopping(), hook, 10)
 
     async def operation():
         steps.clear()

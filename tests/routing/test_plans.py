@@ -11,7 +11,7 @@ from rsocket_trio import Provided, Router
 from rsocket_trio.routing.plans import Plan
 
 KINDS = [type(f"Kind{n}", (), {}) for n in range(6)]
-SCOPES = ["application", "request"]
+SCOPES = ["application", "connection", "request"]
 NUMBERS = st.integers(0, len(KINDS) - 1)
 
 
@@ -118,7 +118,9 @@ def test_as_the_naive_resolver(offers: list[Offer], wanted: tuple[int, ...]) -> 
     plan: Plan = next(iter(plans.handlers.values()))
     got = {
         scope: [by_function[node.provider.source] for node in nodes]
-        for scope, nodes in zip(SCOPES, (plans.application, plan.call), strict=True)
+        for scope, nodes in zip(
+            SCOPES, (plans.application, plans.connection, plan.call), strict=True
+        )
     }
     assert got == {scope: [o for o in expected if o.scope == scope] for scope in SCOPES}
 

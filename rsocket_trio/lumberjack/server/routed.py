@@ -28,7 +28,7 @@ async def admit(
     stopping: Stopping,
     on_poison: PoisonHook | None,
     patience: float,
-) -> Handler | None:
+) -> tuple[Handler, BoundEvents] | None:
     """Ask the guards of a router about a connection.
 
     Args:
@@ -39,14 +39,16 @@ async def admit(
         patience: The time for the guards, in seconds.
 
     Returns:
-        The handler for this connection; ``None`` if it is refused, which is logged.
+        The handler for this connection, and what has its block; ``None`` if it is refused, which
+        is logged.
 
     Checkpoint: as the guards do.
     If cancelled: as the guards do.
     """
 
-    async def ask() -> Handler:
-        return partial(routed, await accept_events(router, transport, stopping), on_poison)
+    async def ask() -> tuple[Handler, BoundEvents]:
+        events = await accept_events(router, transport, stopping)
+        return partial(routed, events, on_poison), events
 
     return await admitted(
         ask, transport, peer="the sender", patience=patience, setting="first_byte_timeout"

@@ -12,10 +12,11 @@ import trio
 
 from ...interactions.isolation import contained
 from ...responder import running
+from ...routing.admission import within
 from ...routing.events import handler_of_events
 from ...routing.router import Router
 from ...sealed import Sealed, make
-from ...sockets.byte_stream import ByteStream, TransportInfo
+from ...sockets.byte_stream import ByteStream
 from ...sockets.connection_limit import counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
@@ -81,9 +82,23 @@ class _Registry:
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
         with contained(stream.info, stream.stream):
-            shared = await self._shared_by(stream.info)
-            if shared is not None and not self.stopping.is_set():
+            shared = self.shared
+            if self.stopping.is_set():
+                return
+            if self.router is None:
                 await self._run(Receiver(stream, shared))
+                return
+            patience = shared.config.first_byte_timeout
+            stopping = Stopping(self.stopping)
+            admitted = await admit(self.router, stream.info, stopping, shared.on_poison, patience)
+            if admitted is None or self.stopping.is_set():
+                return
+            handler, events = admitted
+            # The handler calls the hook itself: not before the guards have admitted the batch.
+            shared = attrs.evolve(shared, handler=handler, on_poison=None)
+            run = partial(self._run, Receiver(stream, shared))
+            block = events.connected()
+            await within(block, run, stream.info, peer="the sender", patience=patience)
 
     async def _run(self, receiver: Receiver) -> None:
         self.receivers.add(receiver)
@@ -92,19 +107,6 @@ class _Registry:
             await receiver.run()
         finally:
             self.receivers.discard(receiver)
-
-    async def _shared_by(self, info: TransportInfo) -> Shared | None:
-        """Return what a connection shares with the others; ``None`` if a guard refuses it."""
-        shared = self.shared
-        if self.router is None or self.stopping.is_set():
-            return shared
-        patience = shared.config.first_byte_timeout
-        stopping = Stopping(self.stopping)
-        handler = await admit(self.router, info, stopping, shared.on_poison, patience)
-        if handler is None:
-            return None
-        # The handler calls the hook itself: not before the guards have admitted the batch.
-        return attrs.evolve(shared, handler=handler, on_poison=None)
 
     def stop(self) -> None:
         """Read no more from any connection."""

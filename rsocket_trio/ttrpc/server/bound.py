@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...interactions.isolation import outcome_of
@@ -153,6 +154,9 @@ class Methods(Protocol):
         They are those of its service and its name. It need not have all methods.
         """
 
+    def connected(self) -> AbstractAsyncContextManager[None] | None:
+        """See `rsocket_trio.Responder.connected`."""
+
     def has_service(self, service: str) -> bool:
         """Whether there is a service of this name."""
 
@@ -182,6 +186,10 @@ class ServiceMethods:
             for served in methods.values()
             if served.is_unary
         }
+
+    def connected(self) -> AbstractAsyncContextManager[None] | None:
+        """Services have no block around a connection."""
+        return None
 
     def has_service(self, service: str) -> bool:
         """Whether there is a service of this name."""

@@ -11,6 +11,7 @@ import trio
 
 from ...interactions.isolation import contained
 from ...responder import Responder, running
+from ...routing.admission import within
 from ...routing.middleware import check_middleware
 from ...sealed import Sealed, make
 from ...sockets.allowed import Allowed, check_allowed
@@ -75,7 +76,13 @@ class _Registry:
         with contained(stream.info, stream.stream):
             methods = await self.accept(stream.info)
             if methods is not None and not self.stopping.is_set():
-                await self._run(stream, methods)
+                await within(
+                    methods.connected(),
+                    partial(self._run, stream, methods),
+                    stream.info,
+                    peer="the client",
+                    patience=self.config.connect_timeout,
+                )
 
     async def _run(self, stream: ByteStream, methods: Methods) -> None:
         transport = carry(stream, self.config.limits.max_message_size)
