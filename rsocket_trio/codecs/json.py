@@ -175,8 +175,8 @@ def _has_long_number(data: bytes) -> bool:
 
 
 _FEW: Final = 48
-_MANY: Final = 7 * _FEW
-"""Bytes that more than a few such numbers have."""
+_MANY: Final = 6 * _FEW
+"""Bytes without more than a few such numbers: each has five, and a comma."""
 _NUMBERS: Final = bytes.maketrans(b"123456789E]}\t\n\r ", b"000000000e,,,,,,")
 _FAR: Final = re.compile(rb"0e0{3,},")
 
