@@ -1,4 +1,4 @@
-"""Classes whose annotations are text, by ``from __future__ import annotations``."""
+"""Classes that several files of tests use; their annotations are text, by the import below."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ from typing import (
 )
 
 import attrs
+
+from rsocket_trio.metadata.mime_types import MIME
+
+BOTH = [MIME.CBOR, MIME.JSON]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -117,6 +121,18 @@ class Node:
     right: Self | None = None
     children: tuple[Node, ...] = ()
     by_name: Mapping[str, list[Self]] = field(default_factory=dict)
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.0
+
+
+@attrs.frozen
+class Tree:
+    name: str = ""
+    children: list[Tree] = attrs.field(factory=list)
 
 
 @dataclass

@@ -36,6 +36,7 @@ from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.routing.signature import read_signature
 
 from .annotated import (
+    BOTH,
     Animal,
     Box,
     BoxOfColours,
@@ -57,11 +58,12 @@ from .annotated import (
     Pair,
     Ping,
     Place,
+    Point,
     Pong,
     Shade,
     Square,
+    Tree,
 )
-from .values import BOTH, Point, Tree
 
 T = TypeVar("T")
 UserId = NewType("UserId", int)

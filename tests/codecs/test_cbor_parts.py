@@ -15,8 +15,8 @@ from rsocket_trio.codecs.cbor import _check_parts
 from rsocket_trio.codecs.mismatch import Mismatch
 from rsocket_trio.metadata.mime_types import MIME
 
+from .annotated import Point
 from .typed_values import random_of
-from .values import Point
 
 KIB = 2**10
 SIZE = 4 * KIB**2

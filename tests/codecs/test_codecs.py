@@ -10,7 +10,8 @@ from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs, JsonCodec
 from rsocket_trio.codecs.registry import explain
 from rsocket_trio.errors import RSocketError
 from rsocket_trio.metadata.mime_types import MIME
-from tests.codecs.values import BOTH, Point
+
+from .annotated import BOTH, Point
 
 
 class Unknown:

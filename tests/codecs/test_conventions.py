@@ -144,11 +144,8 @@ def test_names_of_private_fields_and_of_arguments(mime_type):
 
 def test_keys_of_typed_dicts_stay(mime_type):
     """They are the keys of the data by themselves. What is in them is renamed."""
-    assert (
-        written({"snake_case": Line(1)}, Typed, mime_type, Codecs(rename="camel"))
-        == {"snake_case": {"unitPrice": 1, "lineNote": None}}
-        or mime_type == MIME.CBOR
-    )
+    renamed = {"snake_case": {"unitPrice": 1, "lineNote": None}}
+    assert written({"snake_case": Line(1)}, Typed, mime_type, Codecs(rename="camel")) == renamed
     assert read([{"unitPrice": 1}], Pair, mime_type) == Pair(Line(1))
     wrong = read([{"unitPrice": 1}, {}], Pair, mime_type)
     assert wrong == "it.second_line.unitPrice: expected int, got nothing"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, CodecError, Codecs
 from rsocket_trio.metadata.mime_types import MIME
-from tests.codecs.annotated import Colour
-from tests.codecs.values import BOTH, Point, Tree
+
+from .annotated import BOTH, Colour, Point, Tree
 
 
 def bignum(size, tag=b"\xc2"):

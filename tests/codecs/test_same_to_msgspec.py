@@ -33,8 +33,8 @@ from rsocket_trio.codecs.models import Models
 from rsocket_trio.codecs.same_to_msgspec import same_to_msgspec
 
 from . import annotated
+from .annotated import Point, Tree
 from .test_unions import Lenient, Rights
-from .values import Point, Tree
 
 AS_WRITTEN = Conventions()
 AT_LEAST_1 = msgspec.Meta(ge=1)

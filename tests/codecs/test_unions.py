@@ -19,13 +19,12 @@ import pytest
 
 from rsocket_trio.codecs import CborCodec, CodecError, Codecs, JsonCodec
 from rsocket_trio.codecs.mismatch import Mismatch
-from rsocket_trio.metadata.mime_types import MIME
 
+from .annotated import BOTH
 from .test_written import Item, Options, Secret
 
 ITEM = {"name": "x", "quantity": None, "kind": "a"}
 T = TypeVar("T")
-BOTH = (MIME.JSON, MIME.CBOR)
 
 
 class Colour(enum.Enum):

@@ -8,7 +8,7 @@ import pytest
 from rsocket_trio.codecs import CborCodec, CodecError, Codecs
 from rsocket_trio.metadata.mime_types import MIME
 
-MIME_TYPES = [MIME.CBOR, MIME.JSON]
+from .annotated import BOTH
 
 
 @attrs.define
@@ -23,7 +23,7 @@ def nested(levels, wrap):
     return value
 
 
-@pytest.mark.parametrize("mime_type", MIME_TYPES)
+@pytest.mark.parametrize("mime_type", BOTH)
 @pytest.mark.parametrize(
     ("annotation", "wrap"),
     [
@@ -43,7 +43,7 @@ def test_levels(annotation, wrap, mime_type):
         codecs.encode(nested(201, wrap), annotation, mime_type)
 
 
-@pytest.mark.parametrize("mime_type", MIME_TYPES)
+@pytest.mark.parametrize("mime_type", BOTH)
 def test_levels_beside_much_else(mime_type):
     """Many lists without levels are written; they do not hide one with too many."""
     codecs = Codecs()
@@ -53,7 +53,7 @@ def test_levels_beside_much_else(mime_type):
         codecs.encode([*wide, nested(200, lambda value: [value])], Any, mime_type)
 
 
-@pytest.mark.parametrize("mime_type", MIME_TYPES)
+@pytest.mark.parametrize("mime_type", BOTH)
 def test_values_without_an_end_or_a_form(mime_type):
     """A value that contains itself, one that no format has, and half of a surrogate pair."""
     cycle: list[Any] = []

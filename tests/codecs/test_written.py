@@ -12,7 +12,8 @@ import pytest
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
 from rsocket_trio.metadata.mime_types import MIME
 
-BOTH = [MIME.CBOR, MIME.JSON]
+from .annotated import BOTH
+
 T = TypeVar("T")
 NOON = datetime(2024, 5, 6, 12, tzinfo=UTC)
 
