@@ -37,6 +37,20 @@ class Colour(enum.Enum):
     GREEN = "green"
 
 
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Name(str):
+    __slots__ = ()
+
+
 class Options(TypedDict):
     deep: bool
     wide: NotRequired[int]

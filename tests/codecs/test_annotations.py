@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from enum import Enum, Flag, IntEnum, StrEnum
+from enum import Enum, StrEnum
 from fractions import Fraction
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -48,10 +48,12 @@ from .annotated import (
     Day,
     Dog,
     Labelled,
+    Level,
     Loose,
     LooseAndMore,
     Measured,
     MoreOptions,
+    Name,
     Node,
     Number,
     Options,
@@ -60,6 +62,7 @@ from .annotated import (
     Place,
     Point,
     Pong,
+    Rights,
     Shade,
     Square,
     Tree,
@@ -68,20 +71,6 @@ from .annotated import (
 T = TypeVar("T")
 UserId = NewType("UserId", int)
 Boxes = NewType("Boxes", Box[UserId])
-
-
-class Name(str):
-    __slots__ = ()
-
-
-class Level(IntEnum):
-    LOW = 1
-    HIGH = 2
-
-
-class Rights(Flag):
-    READ = 1
-    WRITE = 2
 
 
 class Word(StrEnum):
@@ -378,7 +367,7 @@ def test_names_belong_to_their_module():
         ({"moo": 1}, Dog | Cat),
         ({"bark": "1"}, Dog | Cat | Animal),
         ([1], Dog | Cat),
-        (3, Level),
+        (2, Level),
         (True, Level),
         (1.0, Level),
         (4, Rights),

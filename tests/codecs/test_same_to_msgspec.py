@@ -33,8 +33,8 @@ from rsocket_trio.codecs.models import Models
 from rsocket_trio.codecs.same_to_msgspec import same_to_msgspec
 
 from . import annotated
-from .annotated import Point, Tree
-from .test_unions import Lenient, Rights
+from .annotated import Level, Name, Point, Rights, Tree
+from .test_unions import Lenient
 
 AS_WRITTEN = Conventions()
 AT_LEAST_1 = msgspec.Meta(ge=1)
@@ -92,10 +92,6 @@ class Defined:
 
 class Undecorated(Line):
     """It inherits the generated constructor and all its fields."""
-
-
-class Level(enum.IntEnum):
-    LOW = 1
 
 
 class Unset(msgspec.Struct):
@@ -284,10 +280,6 @@ class Keyed(msgspec.Struct):
     """A peer could choose keys with equal hashes."""
 
     names: dict[int, str]
-
-
-class Name(str):
-    pass
 
 
 class Extra(TypedDict):

@@ -20,7 +20,7 @@ import pytest
 from rsocket_trio.codecs import CborCodec, CodecError, Codecs, JsonCodec
 from rsocket_trio.codecs.mismatch import Mismatch
 
-from .annotated import BOTH
+from .annotated import BOTH, Level, Name, Rights
 from .test_written import Item, Options, Secret
 
 ITEM = {"name": "x", "quantity": None, "kind": "a"}
@@ -37,25 +37,12 @@ class Mood(enum.StrEnum):
     GLAD = "glad"
 
 
-class Level(enum.IntEnum):
-    LOW = 1
-
-
-class Rights(enum.Flag):
-    READ = 1
-    WRITE = 2
-
-
 class Lenient(enum.Enum):
     OTHER = "other"
 
     @classmethod
     def _missing_(cls, value: object) -> Lenient:
         return cls.OTHER
-
-
-class Name(str):
-    __slots__ = ()
 
 
 @attrs.frozen

@@ -12,18 +12,10 @@ import pytest
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
 from rsocket_trio.metadata.mime_types import MIME
 
-from .annotated import BOTH
+from .annotated import BOTH, Level, Name
 
 T = TypeVar("T")
 NOON = datetime(2024, 5, 6, 12, tzinfo=UTC)
-
-
-class Level(enum.IntEnum):
-    HIGH = 3
-
-
-class UserName(str):
-    __slots__ = ()
 
 
 @attrs.frozen
@@ -79,7 +71,7 @@ REFUSED = [
     (Item("x", "3"), Item, r"quantity: expected int, got str"),
     (Item("x", 1, "b"), Item, r"kind: expected .*, got another str"),
     ([Item("x"), Item(None)], list[Item], r"\[1\]\.name: expected str, got None"),
-    ([Item(UserName("x")), 3], list[Item], r"\[1\]: expected Item, got int"),
+    ([Item(Name("x")), 3], list[Item], r"\[1\]: expected Item, got int"),
     ([Item("x"), 3], list[Item | Pair], r"\[1\]: expected .*, got int"),
     ({"depth": "1"}, Options, r"depth: expected int, got str"),
     (1.5, int | str, "expected .*, got float"),
@@ -114,7 +106,7 @@ def test_what_is_not_as_annotated_is_refused(value, annotation, reason, mime_typ
     [
         (1, float, "1"),
         (Level.HIGH, int, "3"),
-        (UserName("ada"), str, '"ada"'),
+        (Name("ada"), str, '"ada"'),
         (Level.HIGH, Literal[Level.HIGH], "3"),
         ([1, 2.5], list[float], "[1,2.5]"),
         ((Level.HIGH, 4), list[int], "[3,4]"),
@@ -227,7 +219,7 @@ USUAL = {int: 7, str: "a", float: 0.5, bool: False, int | None: None, float | No
 ODD = [
     *(True, None, 1, 2**53 + 1, 2**70, Level.HIGH, Amount(3), Plain.THREE, Plain.TEXT, Word.X),
     *(
-        UserName("ada"),
+        Name("ada"),
         "\ud800",
         b"x",
         1.5,

@@ -33,22 +33,12 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 from typing_extensions import TypeAliasType
 
-from .annotated import Colour
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 3
+from .annotated import Colour, Level, Name, Rights
 
 
 class Ratio(enum.Enum):
     HALF = 0.5
     NONE = None
-
-
-class Rights(enum.Flag):
-    READ = 1
-    WRITE = 2
 
 
 class Word(enum.StrEnum):
@@ -61,10 +51,6 @@ class Mixed(enum.Enum):
     ONE = 1
     TEXT = "1"
     PAIR = (1, "a")
-
-
-class UserName(str):
-    __slots__ = ()
 
 
 class Amount(int):
@@ -94,7 +80,7 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     Annotated[float, msgspec.Meta(gt=0.5, multiple_of=0.5)]: st.floats(),
     IPv4Address: st.ip_addresses(v=4),
     IPv6Network: st.ip_addresses(v=6).map(IPv6Network),
-    UserName: st.builds(UserName, st.text(max_size=3)),
+    Name: st.builds(Name, st.text(max_size=3)),
     Amount: st.builds(Amount, st.integers()),
     Word: st.sampled_from(Word),
     Mixed: st.sampled_from(Mixed),
