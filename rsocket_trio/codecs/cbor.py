@@ -40,6 +40,7 @@ from .scalars import (
     finite_decimal,
     moment_text,
     time_of,
+    uuid_of,
 )
 from .shapes import Shape, exactly, from_text, made_of
 from .writing import Writers
@@ -338,7 +339,7 @@ _LEAVES: Final[dict[type, Shape]] = {
     # Jackson writes these without tags, and a BigDecimal for a double with one.
     datetime: made_of(datetime, {str: datetime_of}),
     date: made_of(date, {str: date.fromisoformat}),
-    UUID: made_of(UUID, {str: UUID, bytes: lambda octets: UUID(bytes=octets)}),
+    UUID: made_of(UUID, {str: uuid_of, bytes: lambda octets: UUID(bytes=octets)}),
     Decimal: made_of(
         Decimal,
         {

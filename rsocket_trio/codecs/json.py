@@ -34,6 +34,7 @@ from .scalars import (
     finite_float,
     moment_text,
     time_of,
+    uuid_of,
 )
 from .shapes import Shape, from_text, made_of
 from .writing import Writers
@@ -289,11 +290,11 @@ _LEAVES: Final[dict[type, Shape]] = {
     Decimal: attrs.evolve(
         made_of(Decimal, {str: Decimal, int: Decimal}), spare=frozenset((int, Decimal))
     ),
-    UUID: from_text(UUID, UUID),
+    UUID: from_text(UUID, uuid_of),
 }
 _INT_KEY: Final = from_text(int, _int_from_text)
 _WRITERS: Final[dict[type, Writer]] = {
-    **dict.fromkeys(OCTETS, lambda value: b64encode(value).decode("ascii")),
+    **dict.fromkeys(OCTETS, lambda value: b64encode(bytes(value)).decode("ascii")),
     float: finite_float,
     datetime: moment_text,
     date: date_text,

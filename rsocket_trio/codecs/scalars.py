@@ -6,6 +6,7 @@ import re
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from msgspec import ValidationError, convert, to_builtins
 
@@ -22,6 +23,7 @@ __all__ = [
     "finite_float",
     "moment_text",
     "time_of",
+    "uuid_of",
 ]
 
 Moment = TypeVar("Moment", datetime, time)
@@ -129,6 +131,18 @@ def time_of(text: str) -> time:
         return time.fromisoformat(text)
 
 
+def uuid_of(text: str) -> UUID:
+    """Read a UUID: with hyphens or without, in braces, as a URN.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = UUID(text)
+    if _NO_DIGITS.sub("", text.lower()) != found.hex:  # int() also takes signs and underscores
+        raise ValueError
+    return found
+
+
 def duration_of(text: str) -> timedelta:
     """Read a timedelta of ISO 8601, with signs where Java writes them: ``PT-1H-30M``.
 
@@ -151,6 +165,7 @@ def duration_of(text: str) -> timedelta:
     return -duration if sign == "-" else duration
 
 
+_NO_DIGITS: Final = re.compile("urn:|uuid:|[-{}]")
 _DURATION: Final = re.compile(
     r"([-+]?)P(?:([-+]?\d{1,9})D)?"
     r"(?:T(?:([-+]?\d{1,12})H)?(?:([-+]?\d{1,12})M)?(?:([-+]?\d{1,15}(?:\.\d{1,9})?)S)?)?",

@@ -348,7 +348,7 @@ class _Compiler(Converters[Form]):
         def write(value: Any) -> Any:
             done = write_items(value)
             try:
-                members = set(done)
+                members = frozenset(done)  # which can be a key, and a member of another
             except TypeError:
                 return done  # of what has become dicts or lists
             if len(members) < len(value):

@@ -193,3 +193,17 @@ def test_parts_of_microseconds_are_rounded_to_the_even_one(text, microseconds):
     assert DEFAULT_CODECS.decode(cbor2.dumps(text), timedelta, MIME.CBOR) == timedelta(
         microseconds=microseconds
     )
+
+
+@pytest.mark.parametrize("mime_type", [MIME.CBOR, MIME.JSON])
+@pytest.mark.parametrize("start", ["1_3", "+12", " 12", "\u066112"])
+def test_texts_that_only_int_takes_are_no_uuid(start, mime_type):
+    """Two texts would be the same UUID."""
+    text = f"{start}45678123456781234567812345678"
+    text += "0" * (32 - len(text))
+    data = DEFAULT_CODECS.encode(text, str, mime_type)
+    with pytest.raises(CodecError):
+        DEFAULT_CODECS.decode(data, UUID, mime_type)
+    for form in (FIVE.hex.upper(), f"{{{FIVE}}}", FIVE.urn):
+        data = DEFAULT_CODECS.encode(form, str, mime_type)
+        assert DEFAULT_CODECS.decode(data, UUID, mime_type) == FIVE

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar
 import attrs
 import pytest
 
-from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
+from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, CodecError, JsonCodec
 from rsocket_trio.metadata.mime_types import MIME
 
 from .annotated import BOTH, Level, Name
@@ -260,3 +260,17 @@ def test_an_optional_float_is_checked_as_a_float(value):
     for holder, annotation in [(Reading(value), Reading), ([1.5, value], list[float | None])]:
         with pytest.raises(CodecError, match="expected float"):
             DEFAULT_CODECS.encode(holder, annotation, MIME.JSON)
+
+
+def test_sets_can_be_keys_and_members_of_sets():
+    """The annotation was accepted, and each value refused when it was written."""
+    for annotation, value in (
+        (dict[frozenset[int], int], {frozenset([1, 2]): 3}),
+        (set[frozenset[str]], {frozenset(["a"]), frozenset(["b"])}),
+    ):
+        data = CborCodec().encode(value, annotation)
+        assert CborCodec().decode(data, annotation) == value
+
+
+def test_octets_with_gaps_are_written_in_json():
+    assert JsonCodec().encode(memoryview(b"a-b-c-")[::2], bytes) == b'"YWJj"'
