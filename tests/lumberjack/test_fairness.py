@@ -192,6 +192,15 @@ async def test_a_cancelled_one_leaves_nothing():
     await two.take(MIB)
 
 
+def test_work_of_many_turns_when_the_run_ends():
+    """The next turn is asked for while trio ends, which is no error."""
+
+    async def work():
+        ShareOfTurns(Turns()).spent(100 * QUANTUM)
+
+    trio.run(work)
+
+
 async def test_nobody_waits_alone(loop):
     """A connection without others does not wait for turns that nobody else needs."""
     share = ShareOfTurns(Turns())

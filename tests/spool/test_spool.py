@@ -207,6 +207,18 @@ async def test_when_an_instance_was_seen(directory, monkeypatch):
         assert (found.seen_at, found.absent) == (200.0, 0.0)
 
 
+async def test_the_same_position_is_stored_once_a_minute(directory, monkeypatch):
+    """Many consumers tell theirs all the time: that a consumer is still there is written seldom."""
+    wall = iter([100.0, 160.0, 160.5])
+    monkeypatch.setattr("rsocket_trio.spool.spool.now", lambda: next(wall))
+    async with open_spool(directory) as spool:
+        written = []
+        for _ in range(3):
+            await spool.commit("me", 0)
+            written.append((transactions(spool), spool.instances()[0].seen_at))
+    assert written == [(1, 100.0), (1, 100.0), (2, 160.5)]
+
+
 async def test_the_error_of_a_block_arrives_as_it_is(directory):
     """It is in no group, and the spool is closed."""
     with pytest.raises(KeyError, match="mine"):
