@@ -196,8 +196,8 @@ class BoundRouter(Responder):
         try:
             around = self._around(request, arrived)
             async with around as call:
-                handler = self._handler(request)
-                if isinstance(arrived, Payload):  # as in `_in_place`, without a coroutine
+                handler = request.handler or self._finder.complete(request)
+                if type(arrived) is Payload:  # as in `_in_place`, without a coroutine
                     if handler.steps:
                         await around.supply(handler.steps)
                     return handler.answer(await handler(request, arrived, None, call))

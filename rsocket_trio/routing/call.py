@@ -165,7 +165,12 @@ class RouterCall(Call, given="middleware and handlers are given one"):
     __slots__ = ("_context", "_metadata", "_request", "_supplied")
 
     def __init__(self, request: Request, context: Context, metadata: bytes | None) -> None:
-        super().__init__(context.setup.principal)
+        # As the base classes do, without their calls: each request with middleware makes one.
+        self._attributes = None
+        self.outcome = None
+        self.error = None
+        self.items = 0
+        self.principal = context.setup.principal
         self._request = request
         self._context = context
         self._metadata = metadata

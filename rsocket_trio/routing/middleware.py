@@ -112,35 +112,31 @@ class Blocks(AbstractAsyncContextManager[C]):
         return any(not isinstance(step, Visit) for step in self._steps)
 
     async def __aenter__(self) -> C:
+        call: Any = self._call
+        entered = self._entered
+        said: dict[Visit | None, Any] | None = None
         try:
-            if self._steps:
-                await self._enter()
+            for step in self._steps:
+                if type(step) is Visit:
+                    if said is None:
+                        said = {None: None}
+                    if step not in said:
+                        said[step] = await step.admit(
+                            self._auth, said[step.before], call.interaction, call.route
+                        )
+                    call.principal = said[step]
+                    continue
+                manager: Any = step(call)
+                if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
+                    if await anext(manager, ENDED) is ENDED:
+                        no_yield(_what(step))
+                else:
+                    await enter(manager, partial(_what, step))
+                entered.append((step, manager))
         except BaseException as error:
             if not await self._leave(error):
                 raise
         return self._call
-
-    async def _enter(self) -> None:
-        call: Any = self._call
-        entered = self._entered
-        said: dict[Visit | None, Any] | None = None
-        for step in self._steps:
-            if isinstance(step, Visit):
-                if said is None:
-                    said = {None: None}
-                if step not in said:
-                    said[step] = await step.admit(
-                        self._auth, said[step.before], call.interaction, call.route
-                    )
-                call.principal = said[step]
-                continue
-            manager: Any = step(call)
-            if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
-                if await anext(manager, ENDED) is ENDED:
-                    no_yield(_what(step))
-            else:
-                await enter(manager, partial(_what, step))
-            entered.append((step, manager))
 
     async def supply(self, steps: Iterable[Supplying]) -> None:
         """Let providers make objects for the call, inside of all that was entered before.
