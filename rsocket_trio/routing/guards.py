@@ -364,9 +364,13 @@ class Guards:
     def setup_for(self, near: Iterable[Guard]) -> Setup | None:
         """Return the SETUP as the first authenticator of some guards sees it.
 
-        ``None`` if one of them has refused the connection.
+        ``None`` if one of them has refused the connection, or was not asked about it: a sender of
+        events meets only the guards of their handler.
         """
-        posts = [self._posts[guard] for guard in near if guard in self._posts]
+        near = [guard for guard in near if guard.is_needed]
+        if any(guard not in self._posts for guard in near):
+            return None
+        posts = [self._posts[guard] for guard in near]
         if any(post.refusal is not None for post in posts):
             return None
         return next((p.setup for p in posts if p.guard.authenticate is not None), self.setup)

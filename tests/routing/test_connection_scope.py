@@ -371,6 +371,22 @@ class TestOtherWires:
             await server.aclose()
         assert trace == ["+", "7", "-"]
 
+    async def test_lumberjack_asks_only_some_guards(self) -> None:
+        """The block behind a guard that is not asked about a sender of events is not entered."""
+        trace: list[str] = []
+
+        async def nobody(_setup: Setup, _requester: Requester) -> None:
+            raise AssertionError
+
+        router = simple(trace)
+        router.include(application(trace, on_setup=nobody), "inner.")
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(lumberjack.serve, router, "lumberjack://127.0.0.1:0")
+            async with lumberjack.connect(server.uris[0]) as client:
+                await client.send([{"a": 1}])
+            await server.aclose()
+        assert trace == ["+", "7", "-"]
+
 
 class TestClients:
     async def test_a_client(self) -> None:
