@@ -54,7 +54,7 @@ NOT_HERE = re.compile(
     r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|AnyItems|Connection$|.*FrameDecoder|SparkSession)"
 )
 PRIVATE = re.compile(
-    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|(Reply|Stream)$|.*\.(_\w+|F|T|T_co|T_contra|R_co|Req|Res|Messages|MemoryTransport)$|HEADER|split_metadata|encode_"
+    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|(Reply|Stream)$|.*\.(_\w+|C|F|P|Q|S|T|T_co|T_contra|R_co|Req|Res|Messages|MemoryTransport)$|HEADER|split_metadata|encode_"
 )
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 

@@ -93,7 +93,7 @@ class Caller:
 
     @property
     def requester(self) -> Requester:
-        """The requester: for payloads, metadata pushes, leases, and the end of the connection.
+        """What sends payloads and metadata pushes, and knows of leases and of the connection.
 
         What it sends does not pass the middleware of this caller.
         """
