@@ -20,6 +20,7 @@ from rsocket_trio import (
     Payload,
     PayloadBody,
     Principal,
+    Provided,
     Requester,
     Router,
     SimpleAuthentication,
@@ -440,3 +441,23 @@ async def test_demand_by_hand():
             numbers.request_n(1)
             assert await numbers.receive() == 2
             assert numbers.statistics().received == 3
+
+
+async def test_what_is_provided_is_not_given():
+    """What the server's router provides is no argument of a call, as the rest that it fills."""
+
+    class Counts:
+        tea = 3
+
+    class Stock:
+        @request_response("stock.{item}")
+        async def count(self, item: str, *, known: Annotated[Counts, Provided] = injected) -> int:
+            return getattr(known, item)
+
+    router = Router()
+    router.provide(Counts, Counts())
+    router.add(Stock())
+    async with connected_pair(router) as requester:
+        assert await Caller(requester).of(Stock).count("tea") == 3
+    (described,) = router.describe()
+    assert [each.name for each in described.arguments] == ["item"]
