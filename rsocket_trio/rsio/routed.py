@@ -10,7 +10,7 @@ asked about the connection, and about each subscription. A handler with a parame
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -114,7 +114,7 @@ class _Routes:
         if isinstance(responder, BoundRouter):
             known = [each for each in _KINDS if each in responder.interactions(route)]
             if not known:
-                return None
+                return self._unknown(responder, route)
             interaction = known[0]
             signature = responder.signature_of(interaction, route)
         try:
@@ -126,6 +126,16 @@ class _Routes:
         if interaction is Interaction.REQUEST_RESPONSE:
             return _Answers(self._answer(payload, hint))
         return self._stream(payload, hint)
+
+    def _unknown(self, router: BoundRouter, route: str) -> Any:
+        """Let guards and middleware see a name without a handler, if there are any."""
+        try:
+            metadata = Metadata(route=route).encode()
+        except MetadataError:  # as in `find`
+            return None
+        if router.body_responder(Interaction.REQUEST_STREAM, metadata) is None:
+            return None
+        return _refused(router.request_stream(Payload(b"", metadata)))
 
     async def _answer(self, payload: Payload, hint: str) -> AsyncIterator[Any]:
         with _hinting(hint):
@@ -140,6 +150,15 @@ class _Routes:
         if getattr(source, "element_size", 0):
             return source  # of `fixed_size`: its items are bytes, and their size is worth telling
         return _Answers(items)
+
+
+async def _refused(items: Any) -> None:
+    """Wait for the refusal of a request without a handler: the publisher is unknown."""
+    try:
+        async with aclosing(await items) as refused:
+            await anext(refused)
+    except Invalid:
+        return
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from msgspec import Meta
 
-from rsocket_trio import RejectedSetup, Router, Setup, TransportInfo, rsio
+from rsocket_trio import Rejected, RejectedSetup, RequestFacts, Router, Setup, TransportInfo, rsio
 from rsocket_trio.reactive_streams import Publisher, collect, from_iterable
 from tests.rsio.engine_scenes import numbers, pair, words
 
@@ -204,3 +204,29 @@ async def test_what_is_no_mime_type_is_refused_at_once(mime_type, kind):
     with pytest.raises(kind, match="data_mime_type must be a"):
         async with rsio.connect(ours, publish=router, data_mime_type=mime_type):
             raise AssertionError("it connected")
+
+
+async def test_middleware_and_guards_see_names_without_a_handler():
+    """Else a peer could try names past the log and the limits, and learn which ones there are."""
+    seen = []
+
+    async def record(call):
+        try:
+            yield
+        finally:
+            error = type(call.error).__name__
+            seen.append((call.interaction, call.route.name, call.handler, error))
+
+    async def authenticate(_auth, facts):
+        if isinstance(facts, RequestFacts) and facts.route.name == "secret":
+            raise Rejected("who are you?")
+
+    app = Router(middleware=[record], authenticate=authenticate)
+    async with pair(app) as connection:
+        for name, text in (("nobody?a=1", "unknown publisher"), ("secret", "who are you")):
+            with pytest.raises(Exception, match=text):
+                await collect(connection.publisher(name))
+    assert seen == [
+        ("request_stream", "nobody", None, "Invalid"),
+        ("request_stream", "secret", None, "Rejected"),
+    ]
