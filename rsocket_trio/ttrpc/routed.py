@@ -12,13 +12,13 @@ Another `Responder` works too; then the flags of a request say which handler is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final
 
 import trio
 
-from ..errors import MetadataError
+from ..errors import Invalid, MetadataError
 from ..interactions.sending import AnyItems
 from ..metadata.builder import Metadata
 from ..metadata.mime_types import WellKnownMimeType, check_mime_type
@@ -32,10 +32,12 @@ from ..sockets.byte_stream import TransportInfo
 from ..stopping import Stopping
 from ..streamed import AnyPayload, StreamedPayload
 from .codec import BYTES
+from .errors import Unimplemented
 from .inbox import MessageStream
 from .methods import Method, MethodKind
-from .server.bound import Methods, ServedMethod
+from .server.bound import Methods, ServedMethod, no_method
 from .server.call import Call, setup_of
+from .server.service import Handler
 from .wire.frames import REMOTE_CLOSED, REMOTE_OPEN
 
 __all__ = ["accept_router"]
@@ -110,7 +112,7 @@ class _Routes:
             return None
         interaction = self._interaction(f"{service}/{method}", flags)
         if interaction is None:
-            return None
+            return self._unknown(service, method, _meant(flags))
         key = (service, method, _KINDS[interaction])
         served = self._known.get(key)
         if served is None:
@@ -126,15 +128,23 @@ class _Routes:
         return served
 
     def _interaction(self, route: str, flags: int) -> Interaction | None:
-        meant = Interaction.REQUEST_RESPONSE
-        if flags & REMOTE_OPEN:
-            meant = Interaction.REQUEST_CHANNEL
-        elif flags & REMOTE_CLOSED:
-            meant = Interaction.REQUEST_STREAM
+        meant = _meant(flags)
         if not isinstance(self._responder, BoundRouter):
             return meant
         there = [each for each in _KINDS if each in self._responder.interactions(route)]
         return meant if meant in there else there[0] if there else None
+
+    def _unknown(self, service: str, name: str, meant: Interaction) -> ServedMethod | None:
+        """Let guards and middleware see a call without a handler, if there are any."""
+        try:
+            metadata = Metadata(route=f"{service}/{name}").encode()
+        except MetadataError:  # as in `find`
+            return None
+        if self._responder.body_responder(meant, metadata) is None:
+            return None
+        served = self._serve(service, name, _KINDS[meant], meant)
+        served.start = _refusing(served.start, no_method(self, service, name), meant)
+        return served
 
     def _serve(
         self, service: str, name: str, kind: MethodKind, interaction: Interaction
@@ -179,6 +189,33 @@ class _Routes:
             decode=BYTES.decode,
             encode=_data_of,
         )
+
+
+def _meant(flags: int) -> Interaction:
+    """Return what a client means that sends these flags."""
+    if flags & REMOTE_OPEN:
+        return Interaction.REQUEST_CHANNEL
+    return Interaction.REQUEST_STREAM if flags & REMOTE_CLOSED else Interaction.REQUEST_RESPONSE
+
+
+def _refusing(start: Handler, refusal: Unimplemented, meant: Interaction) -> Handler:
+    """Return a handler that gives the answer of ttrpc where a router says INVALID."""
+
+    async def refuse(request: Any, call: Any) -> Any:
+        try:
+            return await start(request, call)
+        except Invalid:
+            raise refusal from None
+
+    async def refuse_stream(request: Any, call: Any) -> AsyncIterator[Any]:
+        try:
+            items = start(request, call)
+            async with aclosing(await items) as refused:
+                yield await anext(refused)
+        except Invalid:
+            raise refusal from None
+
+    return refuse if meant is Interaction.REQUEST_RESPONSE else refuse_stream
 
 
 def _data_of(answer: AnyPayload | None) -> bytes:

@@ -19,6 +19,7 @@ from rsocket_trio import (
     Payload,
     Rejected,
     RejectedSetup,
+    RequestFacts,
     Responder,
     Router,
     StreamedPayload,
@@ -388,3 +389,36 @@ async def test_methods_by_variables():
             assert await client.unary(Method.raw(SERVICE, name), b"!") == name.encode() + b"!"
         with pytest.raises(ttrpc.CallError):
             await client.unary(Method.raw(SERVICE, "x" * 300), b"")
+
+
+async def test_middleware_and_guards_see_methods_without_a_handler():
+    """The client gets UNIMPLEMENTED as ever, unless a guard refuses it before."""
+    seen = []
+
+    async def record(call):
+        try:
+            yield
+        finally:
+            error = type(call.error).__name__
+            seen.append((call.interaction, call.route.name, call.handler, error))
+
+    async def authenticate(auth, facts):
+        if isinstance(facts, RequestFacts) and facts.route.name == "a.B/Secret":
+            raise Rejected("who are you?")
+
+    async with stranger_to(Router(middleware=[record], authenticate=authenticate)) as stranger:
+        await stranger.send(
+            request(1, "None", service="a.B"),
+            request(3, "Secret", service="a.B"),
+            opening(5, "Chat", service="a.B"),
+            end(5),
+            request(7, "n" * 1000, service="a.B"),
+        )
+        codes = {each.stream_id: each.code for each in await stranger.drain()}
+    refused = StatusCode.UNIMPLEMENTED
+    assert codes == {1: refused, 3: StatusCode.PERMISSION_DENIED, 5: refused, 7: refused}
+    assert sorted(seen) == [
+        ("request_channel", "a.B/Chat", None, "Invalid"),
+        ("request_response", "a.B/None", None, "Invalid"),
+        ("request_response", "a.B/Secret", None, "Rejected"),
+    ]
