@@ -111,7 +111,7 @@ class Router(Responder):
             nearest router counts, and in it the nearest base class.
         lifespan: A block around the whole time in which this router, or one that includes it, is
             served: an async generator function that yields once, or a function with
-            `asynccontextmanager`, without parameters or with one for this router. It is entered
+            ``@asynccontextmanager``, without parameters or with one for this router. It is entered
             before the server listens, and left when the last connection is over. An error before
             its ``yield``, or of a task of its nursery, ends the server and comes out of it. What it
             yields fills the parameters marked as `Provided` of the type in its annotation.
@@ -475,7 +475,7 @@ class Router(Responder):
         Args:
             kind: The type: a class, or another type that can be a key of a dict.
             source: An object; or a function that returns one, and may be async; or an async
-                generator function that yields it once (also one with `asynccontextmanager`), and
+                generator function that yields it once (also one with ``@asynccontextmanager``), and
                 goes on when the object is no longer used.
             scope: How long an object is used: ``"application"`` (while the router is served),
                 ``"connection"``, or ``"request"``, which is the default for functions. What is used
@@ -496,8 +496,8 @@ class Router(Responder):
     def connection(self, function: F) -> F:
         """Register a block around each connection, as a decorator.
 
-        It is an async generator function that yields once, or one with `asynccontextmanager`. It is
-        entered when all guards have accepted the connection, before its first request and within
+        It is an async generator function that yields once, or one with ``@asynccontextmanager``. It
+        is entered when all guards have accepted the connection, before its first request and within
         `ConnectionConfig.setup_timeout`, and left when its last handler has ended. Its parameters
         are filled as those of a provider with the scope ``"connection"``; it may send requests to
         the peer behind its ``yield`` and from tasks of its nursery, not before. What it yields
