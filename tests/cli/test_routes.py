@@ -141,3 +141,34 @@ def test_a_module_for_clients(cli: Cli, app: Path) -> None:
     compile(done.stdout, "shop.py", "exec")
     assert b"class Shop(Protocol):\n" in done.stdout
     assert cli("client", str(app), "--name", "class").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("item", "count", "text"),
+    [
+        ("7", 1, b"the answer of the peer is no description: "),
+        ("RouteDescription('events', None, 'x')", 10_001, b"the peer tells more than 10000 routes"),
+    ],
+)
+def test_a_server_that_answers_something_else(
+    cli: Cli, tmp_path: Path, start_cli: Start, item: str, count: int, text: bytes
+) -> None:
+    """What is no description is an error, and so are more of them than are kept."""
+    (tmp_path / "odd.py").write_text(f"""
+from collections.abc import AsyncIterator
+from rsocket_trio import RouteDescription, Router
+
+router = Router(prefix="introspection.")
+
+
+@router.request_stream("describe")
+async def describe() -> AsyncIterator[int | RouteDescription]:
+    for _ in range({count}):
+        yield {item}
+""")
+    server = start_cli("serve", "odd.py", "--listen", "tcp://127.0.0.1:0")
+    assert server.stdout is not None
+    uri = server.stdout.readline().decode().removeprefix("listening on ").strip()
+    done = cli("routes", uri)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert text in done.stderr

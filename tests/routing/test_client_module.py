@@ -95,7 +95,7 @@ def make_router() -> Router:
             yield item
 
     @router.fire_and_forget("note")
-    async def note(infinity: float = float("inf"), /) -> None: ...
+    async def note(*, infinity: float = float("inf"), peer: Requester) -> None: ...
 
     @router.request_response("raw")
     async def raw(payload: Payload) -> Any: ...
@@ -141,6 +141,9 @@ async def test_a_client_uses_it(tmp_path) -> None:
         async with shop.levels([module.Level.LOW]) as levels:
             assert [level async for level in levels] == [module.Level.LOW]
         await shop.note()
+        await shop.note(infinity=1.5)
+        with pytest.raises(TypeError, match="too many positional"):
+            await shop.note(1.5)
 
 
 def test_types_without_fields_are_any() -> None:
