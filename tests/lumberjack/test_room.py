@@ -130,6 +130,27 @@ async def test_a_cancelled_waiter_lets_the_next_one_in():
     assert (first.batches, second.batches, room.size) == (0, 1, 100)
 
 
+async def test_cancelled_just_when_there_is_room():
+    """What a waiter got that had not run since goes to the next one."""
+    room = Room(9, 100)
+    holder, first, second = (ShareOfRoom(room) for _ in range(3))
+    await holder.take(100)
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+
+        async def wait():
+            with scope:
+                await first.take(100)
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+        holder.give_back(100)
+        assert first.size == 100
+    assert (room.batches, room.size) == (0, 0)
+    await second.take(100)
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_nothing_is_lost(seed):
     """Whatever is cancelled when: at the end the room is empty, and its bounds held."""
