@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from .. import spool
 from ..errors import RemoteProtocolError, RSocketError
-from ..spool import Batch as SpoolBatch
 from ..spool import StoredBatch
 from .wire.encoder import encode_batch
 from .wire.events import decode_slices
@@ -72,7 +72,7 @@ class StoredEvents:
             yield from decoded
 
 
-def to_store(batch: Batch) -> SpoolBatch:
+def to_store(batch: Batch) -> spool.Batch:
     """Return a batch of a sender as a batch for `Spool.append`.
 
     Its facts are ``peer``, the address of the sender if it is known, and ``version``, the version
@@ -86,15 +86,15 @@ def to_store(batch: Batch) -> SpoolBatch:
         facts["peer"] = batch.transport.peer
     if batch.compressed is not None:
         encoding = f"lumberjack-{batch.version}-zlib"
-        return SpoolBatch(len(batch), batch.compressed, encoding=encoding, facts=facts)
+        return spool.Batch(len(batch), batch.compressed, encoding=encoding, facts=facts)
     if batch.is_json:
         lines = b"\n".join((*batch.raw, b""))
         if lines.count(b"\n") == len(batch):
-            return SpoolBatch(len(batch), lines, encoding=_LINES, facts=facts)
+            return spool.Batch(len(batch), lines, encoding=_LINES, facts=facts)
     version = 2 if batch.is_json else 1
     frames = encode_batch(batch.raw, version=version, compression_level=0, limits=_ANY_SIZE)
     data = memoryview(frames)[SHORT.size :]  # without the W frame
-    return SpoolBatch(len(batch), data, encoding=f"lumberjack-{version}", facts=facts)
+    return spool.Batch(len(batch), data, encoding=f"lumberjack-{version}", facts=facts)
 
 
 def stored_events(stored: StoredBatch) -> StoredEvents:
