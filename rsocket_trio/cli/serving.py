@@ -59,20 +59,31 @@ async def serve_until_stopped(
     If cancelled: the server is stopped at once.
     """
     failure: Exception | None = None
+
+    async def run(*, task_status: trio.TaskStatus[Any]) -> None:
+        nonlocal failure
+        try:
+            await start(task_status=task_status)
+        except Exception as error:  # e.g. of a task of the router's lifespan
+            if stop.server is None:
+                raise  # by `nursery.start`
+            failure = error
+            nursery.cancel_scope.cancel(reason="the server has failed")
+
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace, rest)
             nursery.start_soon(stop.watch, signals)
             await nursery.start(reload_at_hangup, files, stop.stop)
             try:
-                server = stop.server = await _start(nursery, start)
+                server = stop.server = await _start(nursery, run)
                 lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)
                 await Writer().write(lines.encode())
                 if work is not None:
                     await work(server)
                     nursery.cancel_scope.cancel(reason="the work is done")
             # Raised below: the nursery would wrap it in a group.
-            except (Failure, BrokenPipeError) as error:
+            except Exception as error:  # of the command, of its output or of a lifespan
                 failure = error
                 nursery.cancel_scope.cancel(reason="cannot listen, or cannot print")
     if failure is not None:

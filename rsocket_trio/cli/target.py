@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from rsocket_trio import Router
-from rsocket_trio.responder import Responder
+from rsocket_trio.responder import Responder, running
 
 from .exits import USAGE, Failure
 
@@ -38,6 +38,10 @@ def load_target(target: str, *, rsocket: bool = True, rsio: bool = False) -> Any
             _check(found, name)
         if rsio:
             _check_published(found, name)
+        try:
+            running(found)
+        except TypeError as error:  # something that its handlers need is not provided
+            raise Failure(f"{name!r} cannot be served: {error}", USAGE) from error
         return found
 
     return load_object(target, check)

@@ -5,12 +5,15 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 import trustme
+
+from tests.programs import environment
 
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 StartCli = Callable[..., subprocess.Popen[bytes]]
@@ -363,3 +366,27 @@ def test_two_protocols_have_one_target(start_cli: StartCli, tmp_path: Path) -> N
     assert process.stdout is not None
     lines = [process.stdout.readline().split(b" ")[0] for _ in range(3)]
     assert lines == [b"imported\n", b"listening", b"listening"]
+
+
+def test_a_lifespan_that_fails(tmp_path: Path) -> None:
+    """Its error ends the command, without a group around it, and nothing is announced."""
+    (tmp_path / "app.py").write_text(
+        "from rsocket_trio import Router\n"
+        "async def lifespan():\n"
+        "    raise ValueError('no database')\n"
+        "    yield\n"
+        "app = Router(lifespan=lifespan)\n"
+    )
+    command = [sys.executable, "-m", "rsocket_trio", "serve", "app.py"]
+    done = subprocess.run(
+        [*command, "--listen", "tcp://127.0.0.1:0"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("ValueError: no database\n")
+    assert "ExceptionGroup" not in done.stderr
+    assert not done.stdout

@@ -188,3 +188,16 @@ def test_a_failing_target_as_a_user_sees_it(
     assert done.returncode == 2
     assert done.stderr.endswith(line)
     assert b'broken.py", line 2' in done.stderr
+
+
+def test_a_router_with_a_gap(directory: Path) -> None:
+    """What its handlers need and nobody provides is a message, and no traceback."""
+    (directory / "gap.py").write_text(
+        "from typing import Annotated\n"
+        "from rsocket_trio import Provided, Router\n"
+        "app = Router()\n"
+        "@app.request_response('x')\n"
+        "async def x(rate: Annotated[float, Provided]) -> float:\n"
+        "    return rate\n"
+    )
+    assert "'gap.py:app' cannot be served: nobody provides float" in _failure("gap.py")
