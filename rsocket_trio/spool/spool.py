@@ -404,7 +404,7 @@ async def open_spool(
         raise TypeError(f"retention must be a Retention, not {type(retention).__name__}")
     if not isinstance(max_size, int) or max_size < 1:
         raise ValueError(f"max_size must be at least 1, not {max_size!r}")
-    if retention is not None and max_size < (retention.max_size or 0):
+    if retention is not None and retention.max_size and max_size < retention.max_size:
         raise ValueError("the max_size of the retention is larger than that of the spool")
     where = _absolute(directory)
     block = Block()

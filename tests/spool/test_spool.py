@@ -161,6 +161,9 @@ async def test_wrong_options(directory, options):
         async with open_spool(directory, **options):
             raise AssertionError
     assert not directory.exists()
+    least = Retention(max_size=10)
+    async with open_spool(directory, max_size=10, retention=least) as spool:
+        assert spool.max_size == 10
 
 
 async def test_sizes(directory):
