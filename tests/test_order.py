@@ -34,6 +34,7 @@ from rsocket_trio import (
     StreamedPayload,
     connect,
     lumberjack,
+    request_response,
     rsio,
     serve,
     ttrpc,
@@ -186,6 +187,9 @@ async def rsocket(_directory):
             items=await enter(requester.request_stream(REQUEST)),
             manual=await enter(requester.request_stream(REQUEST, prefetch=0, initial_request_n=1)),
             objects=await enter(caller.request_stream("r", 1, returns=int)),
+            manual_objects=await enter(
+                caller.request_stream("r", 1, returns=int, prefetch=0, initial_request_n=1)
+            ),
             leases=requester.leases,
             without_room=without_room,
             without_lease=without_lease,
@@ -201,6 +205,12 @@ def channel(requester) -> Any:
     return requester.request_channel([REQUEST])
 
 
+@request_response("r")
+async def declared(n: int) -> bytes:
+    """A declaration; it is only called at the other end."""
+    raise NotImplementedError
+
+
 use(rsocket, "Requester.request_response", lambda it: it.requester.request_response(REQUEST))
 use(
     rsocket,
@@ -214,6 +224,7 @@ use(rsocket, "Requester.metadata_push", lambda it: it.requester.metadata_push(b"
 ends(rsocket, "Requester.wait_closed", lambda it: it.requester.wait_closed())
 ends(rsocket, "Requester.wait_draining", lambda it: it.requester.wait_draining())
 use(rsocket, "Caller.request_response", lambda it: it.caller.request_response("r", 1))
+use(rsocket, "Caller.call", lambda it: it.caller.call(declared, 1))
 use(rsocket, "Caller.fire_and_forget", lambda it: it.caller.fire_and_forget("r", 1))
 use(rsocket, "Caller.request_stream", lambda it: entered(it.caller.request_stream("r", 1)))
 use(rsocket, "Caller.request_channel", lambda it: first_of(it.caller.request_channel("r", [1])))
@@ -232,6 +243,13 @@ use(
     rsocket,
     "PayloadStream.request_n",
     lambda it: it.manual.request_n(1),
+    over=(trio.ClosedResourceError, type(None)),
+    waits=False,
+)
+use(
+    rsocket,
+    "ItemStream.request_n",
+    lambda it: it.manual_objects.request_n(1),
     over=(trio.ClosedResourceError, type(None)),
     waits=False,
 )
@@ -935,8 +953,11 @@ async def test_a_timeout_around_a_whole_block_ends_it_silently(name, tmp_path):
 
 ANYWHERE = {
     "Batch.numbered",
+    "Call.entry",
+    "Call.values",
     "Caller.decode",
     "Caller.encode",
+    "Caller.of",
     "Connection.publisher",
     "Peer.decode_elements",
     "Peer.encode_elements",
@@ -946,6 +967,7 @@ ANYWHERE = {
     "Spool.positions",
     "Spool.read",
     "PackedElements.array",
+    "RouterCall.entry",
     "EventRelay.subscribe",
     "Ping.attach",
 }
