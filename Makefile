@@ -98,6 +98,7 @@ lint: $(VENV)/.lint
 
 types: $(VENV)/.lint $(VENV)/.test
 	$(BIN)/mypy
+	$(BIN)/mypy examples/chat
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

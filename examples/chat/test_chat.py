@@ -1,0 +1,81 @@
+"""The chat, in memory. A limit lives as long as the process: each test has users of its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from api import Chat
+from server import router
+from tokens import token_of
+
+from rsocket_trio import (
+    BearerAuthentication,
+    Caller,
+    Forbidden,
+    Metadata,
+    Payload,
+    Rejected,
+    RejectedSetup,
+)
+from rsocket_trio.testing import connected_pair
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a database of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
+@asynccontextmanager
+async def client(token: str) -> AsyncIterator[Chat]:
+    """Connect a user to the router that runs."""
+    setup = Payload(b"", Metadata(auth=BearerAuthentication(token)).encode())
+    async with connected_pair(router.accept, setup=setup) as requester:
+        yield Caller(requester).of(Chat)
+
+
+async def test_history_and_news() -> None:
+    async with router.running(), client(token_of("ada")) as chat:
+        await chat.join("lobby")
+        first = await chat.say("lobby", "hello")
+        async with chat.messages("lobby") as messages:
+            assert (await messages.receive()).text == "hello"
+            await chat.say("lobby", "again")
+            assert (await messages.receive()).text == "again"
+        async with chat.messages("lobby", after=first) as messages:
+            assert (await messages.receive()).text == "again"
+
+
+async def test_presence_ends_with_the_connection() -> None:
+    async with router.running(), client(token_of("bob")) as bob:
+        async with client(token_of("cleo")) as cleo:
+            assert await cleo.join("lobby") == ["cleo"]
+            assert await bob.join("lobby") == ["bob", "cleo"]
+        assert await bob.join("lobby") == ["bob"]
+
+
+async def test_a_room_must_be_joined() -> None:
+    async with router.running(), client(token_of("dan")) as chat:
+        with pytest.raises(Forbidden, match="join the room first"):
+            await chat.say("lobby", "hello")
+
+
+async def test_nobody_floods(autojump_clock: trio.testing.MockClock) -> None:
+    async def flood(chat: Chat) -> None:
+        for _ in range(40):
+            await chat.join("lobby")
+
+    async with router.running(), client(token_of("eve")) as chat:
+        with pytest.raises(Rejected, match="too many requests"):
+            await flood(chat)
+        await trio.sleep(1)
+        await chat.join("lobby")
+
+
+async def test_a_token_must_be_signed() -> None:
+    async with router.running():
+        with pytest.raises(RejectedSetup, match="a token of this chat"):
+            async with client("ada.0000"):
+                pass
