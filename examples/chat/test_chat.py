@@ -62,6 +62,15 @@ async def test_a_room_must_be_joined() -> None:
             await chat.say("lobby", "hello")
 
 
+async def test_nobody_is_everywhere() -> None:
+    async with router.running(), client(token_of("fay")) as chat:
+        for number in range(20):
+            await chat.join(f"room-{number}")
+        with pytest.raises(Forbidden, match="20 rooms"):
+            await chat.join("one-more")
+        await chat.join("room-0")  # is there already
+
+
 async def test_nobody_floods(autojump_clock: trio.testing.MockClock) -> None:
     async def flood(chat: Chat) -> None:
         for _ in range(40):
