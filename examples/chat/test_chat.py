@@ -1,4 +1,4 @@
-"""The chat, in memory. A limit lives as long as the process: each test has users of its own."""
+"""The chat, in memory."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable
 from math import ceil
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import trio
 
@@ -36,8 +37,9 @@ def rate_limit(
     """Return middleware that rejects calls which come faster than a rate.
 
     Each key has a bucket of ``burst`` tokens, which fills with ``rate`` tokens in a second; a call
-    takes one, however long it lasts. A peer may fill the table of keys: choose keys that it cannot
-    make up, such as the principal, its address, or ``call.route.template``.
+    takes one, however long it lasts. Each run of trio begins with full buckets. A peer may fill
+    the table of keys: choose keys that it cannot make up, such as the principal, its address, or
+    ``call.route.template``.
 
     Args:
         rate: Calls in a second, for each key.
@@ -55,13 +57,19 @@ def rate_limit(
     argument("burst", size, COUNT)
     argument("max_keys", max_keys, COUNT)
     check_hook("by", by, is_async=False)
-    # A bucket is the time at which it will be full. Those used last are at the end.
-    buckets: OrderedDict[Hashable, float] = OrderedDict()
+    # A bucket is the time at which it will be full. Those used last are at the end. Each run of
+    # trio has a clock of its own, which may begin anywhere, and so buckets of its own.
+    runs: WeakKeyDictionary[trio.lowlevel.Task, OrderedDict[Hashable, float]] = WeakKeyDictionary()
     interval, most = 1 / rate, size / rate
 
     async def limit_rate(call: C) -> AsyncIterator[None]:
         key = None if by is None else by(call)
         now = trio.current_time()
+        root = trio.lowlevel.current_root_task()
+        assert root is not None  # this is a task
+        buckets = runs.get(root)
+        if buckets is None:
+            buckets = runs[root] = OrderedDict()
         full = buckets.get(key)
         if full is None:
             full = now

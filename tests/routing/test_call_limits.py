@@ -83,6 +83,18 @@ async def test_each_key_has_a_rate_of_its_own(autojump_clock):
         await ask(requester, "b")
 
 
+def test_each_run_of_trio_has_buckets_of_its_own():
+    """The clock of another run begins elsewhere: a router of a module would stay shut for days."""
+    router = application(rate_limit(1000, burst=1))
+
+    async def once() -> None:
+        async with connected_pair(router) as requester:
+            await ask(requester)
+
+    for _ in range(10):
+        trio.run(once)
+
+
 async def test_the_keys_are_bounded(autojump_clock):
     """A key that is made up neither costs memory nor frees one that is limited."""
     async with connected_pair(application(rate_limit(1, by=token, max_keys=3))) as requester:
