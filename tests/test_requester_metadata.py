@@ -106,11 +106,10 @@ async def test_a_trace_is_passed_on(nursery):
     nursery.start_soon(serve_transport, recorder, server_end)
     async with connect(client_end, tracing=tracing) as requester:
         await requester.request_response()
-        token = tracing.enter(trace)
-        await requester.request_response()
-        await requester.request_response(route="a")
-        await requester.request_response(metadata=Metadata(trace=trace))
-        tracing.leave(token)
+        async for _ in tracing.around(trace)(None):
+            await requester.request_response()
+            await requester.request_response(route="a")
+            await requester.request_response(metadata=Metadata(trace=trace))
     child = tracing.child(trace)
     assert recorder.seen[0] is None
     assert [Metadata.decode(metadata) for metadata in recorder.seen[1:]] == [
@@ -127,7 +126,6 @@ async def test_a_trace_needs_composite_metadata(nursery):
     client_end, server_end = memory_transport_pair()
     nursery.start_soon(serve_transport, recorder, server_end)
     async with connect(client_end, tracing=tracing, metadata_mime_type=MIME.TEXT) as requester:
-        token = tracing.enter(ZipkinTrace())
-        await requester.request_response()
-        tracing.leave(token)
+        async for _ in tracing.around(ZipkinTrace())(None):
+            await requester.request_response()
     assert recorder.seen == [None]

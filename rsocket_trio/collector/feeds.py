@@ -88,7 +88,7 @@ class _Responder:
     """A responder of RSocket."""
 
     subscription: Subscription
-    options: dict[str, Any]
+    options: dict[str, Any] = attrs.field(repr=False)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Link]:
@@ -126,7 +126,7 @@ class _Publisher:
     """A publisher of rsio."""
 
     subscription: Subscription
-    options: dict[str, Any]
+    options: dict[str, Any] = attrs.field(repr=False)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Link]:

@@ -40,11 +40,11 @@ class Large(Responder):
 
     def __init__(self):
         self.gate = trio.Event()
-        self.running = 0
+        self.at_work = 0
         self.refused = 0
 
     async def go(self):
-        self.running += 1
+        self.at_work += 1
         await self.gate.wait()
 
     async def request_response(self, payload):
@@ -87,7 +87,7 @@ async def test_answers_of_handlers_that_run_together(kind, caplog):
     async with frame_peer_client(handlers, config=CONFIG) as peer:
         await peer.send(*(REQUESTS[kind](number) for number in range(1, 2 * COUNT, 2)))
         await wait_all_tasks_blocked()
-        assert handlers.running == COUNT
+        assert handlers.at_work == COUNT
         tracemalloc.start()
         try:
             handlers.gate.set()
