@@ -247,8 +247,7 @@ class WantedEntries:
                     return found
             at = end
         if at < size and not all(mime_type in found for mime_type in self._mime_types):
-            for _ in _entry_positions(data, at_most):
-                pass  # it raises what is wrong
+            list(_entry_positions(data, at_most))  # it raises what is wrong
         return found
 
 

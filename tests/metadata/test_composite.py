@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rsocket_trio.config import DEFAULT_LIMITS, Limits
 from rsocket_trio.errors import MetadataError, MetadataTooLarge
-from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry
+from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry, WantedEntries
 from rsocket_trio.metadata.mime_types import MIME
 
 TWO = bytes.fromhex("fe000005046563686ffd00000110")
@@ -272,3 +272,17 @@ def test_every_cut_is_an_error_or_fewer_entries(written, data):
     else:
         with pytest.raises(MetadataError):
             CompositeMetadata.decode(whole[:cut]).encode()
+
+
+@given(st.lists(entries, max_size=8), st.data())
+def test_wanted_entries_are_found_as_one_by_one(written, data):
+    """The loop that each request runs gives the first entry of each type, wherever it begins."""
+    wanted = data.draw(st.lists(st.sampled_from([e.mime_type for e in written] or ["x"])))
+    read = {}
+    for entry in written:
+        read.setdefault(entry.mime_type, entry.content)
+    expected = {name: read[name] for name in wanted if name in read}
+    raw = CompositeMetadata(written).encode()
+    finder = WantedEntries((), wanted)
+    found = finder.find(raw, 8, {})
+    assert {name: bytes(content) for name, content in found.items()} == expected
