@@ -19,15 +19,15 @@ hide_unless_fast()
 
 from benchmarks.control import Stopwatch, read_command, write_outcome
 from benchmarks.lumberjack.lines import event_windows, text_windows
-from rsocket_trio import lumberjack
 from rsocket_trio.errors import RSocketError
+from rsocket_trio.lumberjack import ShipperConfig, connect
 
 Windows = Iterator[list[Mapping[str, Any]]] | Iterator[list[bytes]]
 
 
 async def ship(uri: str, watch: Stopwatch, windows: Windows, *, level: int, in_flight: int) -> None:
     """Send until the deadline, on one connection."""
-    config = lumberjack.ShipperConfig(
+    config = ShipperConfig(
         compression_level=level, pipelining=in_flight, initial_window=2048, max_window=2048
     )
 
@@ -37,7 +37,7 @@ async def ship(uri: str, watch: Stopwatch, windows: Windows, *, level: int, in_f
             await shipper.send(events)
             watch.count += len(events)
 
-    async with lumberjack.connect(uri, config=config) as shipper, trio.open_nursery() as nursery:
+    async with connect(uri, config=config) as shipper, trio.open_nursery() as nursery:
         for _ in range(in_flight + 1):  # One more, so that a window waits while others are sent.
             nursery.start_soon(send_windows)
 
