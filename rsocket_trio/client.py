@@ -35,7 +35,7 @@ from .metadata.mime_types import MIME, check_mime_name
 from .payload import Payload
 from .reactivesocket.opening import check_protocol, speak_reactivesocket
 from .requester import Requester
-from .responder import Acceptor, Responder, Setup, accept_with, check_responder, running
+from .responder import Acceptor, Responder, Setup, accept_with, check_responder, lifespan_of
 from .routing.middleware import check_middleware
 from .routing.outgoing import Outgoing, OutgoingMiddleware
 from .sealed import make
@@ -163,7 +163,7 @@ async def connect(
     dial = _dialler(target, headers, ssl_context, config)
     block = Block()
     with block.around():
-        async with running(responder), Dialled(dial) as transport:
+        async with lifespan_of(responder), Dialled(dial) as transport:
             if draft:
                 transport = speak_reactivesocket(
                     transport, client=True, max_frame_size=config.limits.max_frame_size
@@ -253,7 +253,7 @@ async def _connection(
         accepted = await accept_with(
             Responder() if responder is None else responder, facts, requester
         )
-        blocks.append(accepted.connected())
+        blocks.append(accepted.connection_block())
         if blocks[-1] is not None and session is not None and session.resume.fresh_session:
             raise TypeError(
                 "a responder with a block around each connection cannot be used with "

@@ -48,7 +48,7 @@ __all__ = [
     "Setup",
     "accept_with",
     "check_responder",
-    "running",
+    "lifespan_of",
 ]
 
 _NO_REQUEST_RESPONSE: Final = "this peer does not answer request_response"
@@ -199,7 +199,7 @@ class Responder:
         """
         return self
 
-    def running(self) -> AbstractAsyncContextManager[None]:
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
         """Return a block around the whole time in which this object is served.
 
         The function that serves it enters the block in its own task, before it listens, and leaves
@@ -208,7 +208,7 @@ class Responder:
         """
         return nullcontext()
 
-    def connected(self) -> AbstractAsyncContextManager[None] | None:
+    def connection_block(self) -> AbstractAsyncContextManager[None] | None:
         """Return a block around the requests of this connection; ``None`` is none.
 
         Called once on the responder that `accept` returned. The block is entered before the first
@@ -299,9 +299,9 @@ class Acceptor(Protocol):
         """See `Responder.accept`."""
 
 
-def running(responder: object) -> AbstractAsyncContextManager[None]:
-    """Return the block in which something is served: `Responder.running` of a responder."""
-    return responder.running() if isinstance(responder, Responder) else nullcontext()
+def lifespan_of(responder: object) -> AbstractAsyncContextManager[None]:
+    """Return the block in which something is served: `Responder.lifespan` of a responder."""
+    return responder.lifespan() if isinstance(responder, Responder) else nullcontext()
 
 
 def check_responder(responder: object) -> None:

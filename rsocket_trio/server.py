@@ -17,7 +17,7 @@ from .field_checks import argument, instance_of
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .protocol.interaction import Interaction
 from .reactivesocket.opening import PROTOCOLS, check_protocols
-from .responder import Acceptor, Responder, check_responder, running
+from .responder import Acceptor, Responder, check_responder, lifespan_of
 from .sealed import Sealed, make
 from .service import Registry, Service
 from .sockets.allowed import Allowed, check_allowed
@@ -184,7 +184,7 @@ async def serve(
     )
     server = make(Server, serving, service)
     listeners = [(uri, listen) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server), running(responder))
+    await serving.run(listeners, lambda: task_status.started(server), lifespan_of(responder))
 
 
 def _service(
@@ -257,5 +257,5 @@ async def serve_transport(
     """
     service = _service(responder, config, resume, lease, protocols)
     argument("transport", transport, instance_of(FrameTransport))
-    async with running(responder):
+    async with lifespan_of(responder):
         await service.serve(transport)

@@ -207,7 +207,9 @@ class Service:
             if session is not None:
                 session.admit = partial(self._accept_resume, accepted, setup)
             peer = transport.info.peer or transport.info.scheme
-            async with around_connection(accepted.connected(), peer, self.config.setup_timeout):
+            async with around_connection(
+                accepted.connection_block(), peer, self.config.setup_timeout
+            ):
                 transport.limit_frames(None)
                 connection.open(accepted)
                 await self._run(connection, frame, frames, session)

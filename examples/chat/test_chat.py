@@ -37,7 +37,7 @@ async def client(token: str) -> AsyncIterator[Chat]:
 
 
 async def test_history_and_news() -> None:
-    async with router.running(), client(token_of("ada")) as chat:
+    async with router.lifespan(), client(token_of("ada")) as chat:
         await chat.join("lobby")
         first = await chat.say("lobby", "hello")
         async with chat.messages("lobby") as messages:
@@ -49,7 +49,7 @@ async def test_history_and_news() -> None:
 
 
 async def test_presence_ends_with_the_connection() -> None:
-    async with router.running(), client(token_of("bob")) as bob:
+    async with router.lifespan(), client(token_of("bob")) as bob:
         async with client(token_of("cleo")) as cleo:
             assert await cleo.join("lobby") == ["cleo"]
             assert await bob.join("lobby") == ["bob", "cleo"]
@@ -57,13 +57,13 @@ async def test_presence_ends_with_the_connection() -> None:
 
 
 async def test_a_room_must_be_joined() -> None:
-    async with router.running(), client(token_of("dan")) as chat:
+    async with router.lifespan(), client(token_of("dan")) as chat:
         with pytest.raises(Forbidden, match="join the room first"):
             await chat.say("lobby", "hello")
 
 
 async def test_nobody_is_everywhere() -> None:
-    async with router.running(), client(token_of("fay")) as chat:
+    async with router.lifespan(), client(token_of("fay")) as chat:
         for number in range(20):
             await chat.join(f"room-{number}")
         with pytest.raises(Forbidden, match="20 rooms"):
@@ -76,7 +76,7 @@ async def test_nobody_floods(autojump_clock: trio.testing.MockClock) -> None:
         for _ in range(40):
             await chat.join("lobby")
 
-    async with router.running(), client(token_of("eve")) as chat:
+    async with router.lifespan(), client(token_of("eve")) as chat:
         with pytest.raises(Rejected, match="too many requests"):
             await flood(chat)
         await trio.sleep(1)
@@ -84,7 +84,7 @@ async def test_nobody_floods(autojump_clock: trio.testing.MockClock) -> None:
 
 
 async def test_a_token_must_be_signed() -> None:
-    async with router.running():
+    async with router.lifespan():
         with pytest.raises(RejectedSetup, match="a token of this chat"):
             async with client("ada.0000"):
                 pass

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from rsocket_trio import Router
-from rsocket_trio.responder import Responder, running
+from rsocket_trio.responder import Responder, lifespan_of
 
 from .exits import USAGE, Failure
 
@@ -39,7 +39,7 @@ def load_target(target: str, *, rsocket: bool = True, rsio: bool = False) -> Any
         if rsio:
             _check_published(found, name)
         try:
-            running(found)
+            lifespan_of(found)
         except TypeError as error:  # something that its handlers need is not provided
             raise Failure(f"{name!r} cannot be served: {error}", USAGE) from error
         return found

@@ -104,7 +104,7 @@ class CborCodec(AnnotationCodec):
             if pack is not None:
                 try:
                     return _checked(pack(value))
-                except Exception:
+                except Exception:  # of a class of the application, or of cbor2
                     cbor2.dumps(write(value))  # which says what is wrong, and where
                     raise  # an iterator has been read
             plain = write(value)
@@ -167,7 +167,7 @@ def _item(data: bytes, *, any_keys: bool) -> Any:
             )
             if end == _END_NUMBER:
                 return value
-        except Exception:
+        except Exception:  # cbor2 raises errors of many types
             pass  # the error of the data alone is raised below
     file = BytesIO(data)
     value = cbor2.CBORDecoder(
@@ -358,7 +358,7 @@ _KEPT: Final = frozenset((*PLAIN_TYPES, bytes, bytearray, date, UUID, *_TAGGED))
 def _unknown(value: object) -> object:
     try:
         cbor2.dumps(value)  # which knows patterns, for example
-    except Exception:
+    except Exception:  # cbor2 does not know it, in one of its ways to say so
         return refuse(value)
     return value
 

@@ -150,7 +150,7 @@ def ungrouped(own: list[BaseException]) -> Iterator[None]:
     """
     try:
         yield
-    except BaseExceptionGroup as group:
+    except BaseExceptionGroup as group:  # with one error only that one goes on
         error = single_error(group)
         error = next((each for each in own if single_error(each) is error), error)
         if error is group:

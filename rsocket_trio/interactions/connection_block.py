@@ -157,7 +157,7 @@ class _Held:
         scope.shield = True  # those around the connection cancel the handlers, which end before
         try:
             await self.over.wait()
-        except BaseException:
+        except BaseException:  # also a cancellation: the handlers end before the block
             self.connection.cancel(reason="its block has ended")
             with trio.CancelScope(shield=True):
                 await self.over.wait()

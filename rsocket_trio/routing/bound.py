@@ -96,9 +96,9 @@ class BoundRouter(Responder):
             )
         return self
 
-    def connected(self) -> AbstractAsyncContextManager[None] | None:
-        """See `Responder.connected`: opens what is provided with the scope ``"connection"``."""
-        return self._supplies.connected(self._guards, self._context.requester)
+    def connection_block(self) -> AbstractAsyncContextManager[None] | None:
+        """See `Responder.connection_block`: opens what has the scope ``"connection"``."""
+        return self._supplies.connection_block(self._guards, self._context.requester)
 
     async def accept_resume(self, facts: ResumeFacts) -> None:
         """See `Responder.accept_resume`. Calls ``on_resume``, then ``authenticate``.

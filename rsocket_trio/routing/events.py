@@ -142,9 +142,9 @@ class BoundEvents:
         self._type = annotation_name(item)
         self._decode: Callable[[bytes], Any] = context.codecs.decoder(item, MIME.JSON)
 
-    def connected(self) -> AbstractAsyncContextManager[None] | None:
-        """See `Responder.connected`."""
-        return self._supplies.connected(self._guards, self._context.requester)
+    def connection_block(self) -> AbstractAsyncContextManager[None] | None:
+        """See `Responder.connection_block`."""
+        return self._supplies.connection_block(self._guards, self._context.requester)
 
     def around(self) -> Blocks[Call]:
         """Return the guards and the middleware of a batch, for ``async with``.

@@ -133,7 +133,7 @@ class Blocks(AbstractAsyncContextManager[C]):
                 else:
                     await enter(manager, partial(_what, step))
                 entered.append((step, manager))
-        except BaseException as error:
+        except BaseException as error:  # also a cancellation: the blocks around see it
             if not await self._leave(error):
                 raise
         return self._call
@@ -193,7 +193,7 @@ class Blocks(AbstractAsyncContextManager[C]):
                 elif await anext(manager, ENDED) is not ENDED:
                     await manager.aclose()
                     yields_twice(_what(step))
-            except BaseException as failure:
+            except BaseException as failure:  # as above
                 if not await self._leave(failure, complete=True):
                     raise
         return False
@@ -216,7 +216,7 @@ class Blocks(AbstractAsyncContextManager[C]):
                 call.outcome = _outcome_of(left)
                 try:
                     absorbed = await leave(manager, left, partial(_what, step))
-                except BaseException as other:
+                except BaseException as other:  # takes the place of the first one
                     left = other
                     continue
                 if absorbed and left is not None and not isinstance(left, GeneratorExit):

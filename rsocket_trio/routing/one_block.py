@@ -78,7 +78,7 @@ async def leave(manager: Any, error: BaseException | None, what: Callable[[], st
             await manager.athrow(error)
         except StopAsyncIteration as end:
             return end is not error
-        except BaseException as other:
+        except BaseException as other:  # the same one, or one in its place
             # A generator cannot let a StopIteration out: it becomes the cause of a RuntimeError.
             stop = isinstance(error, StopIteration | StopAsyncIteration)
             if other is not error and not (stop and other.__cause__ is error):

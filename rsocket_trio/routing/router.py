@@ -35,7 +35,7 @@ from .parameters import EMPTY
 from .providers import Providers, Source, read_block, read_provider
 from .registered import Registered, Settings
 from .signature import check_taken, read_signature
-from .supplies import Supplies, running
+from .supplies import Supplies, lifespan
 from .table import Table
 from .templates import Template, check_prefix
 
@@ -550,13 +550,13 @@ class Router(Responder):
             overrides.remove(provider)
             table.plan_anew()
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """See `Responder.running`: opens what is provided with the scope ``"application"``.
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """See `Responder.lifespan`: opens what is provided with the scope ``"application"``.
 
         Raises:
             TypeError: Something that a handler needs cannot be provided. The text says what.
         """
-        return running(self._table)
+        return lifespan(self._table)
 
     def _register(
         self,

@@ -1,8 +1,8 @@
 """What providers have made: for a served router, for a connection, and for a request.
 
-`running` opens what belongs to the application, `connected` what belongs to a connection. What
-belongs to a request is made by `Supplying` objects; `rsocket_trio.routing.middleware.Blocks` enters
-and leaves their blocks like middleware.
+`lifespan` opens what belongs to the application, `connection_block` what belongs to a connection.
+What belongs to a request is made by `Supplying` objects; `rsocket_trio.routing.middleware.Blocks`
+enters and leaves their blocks like middleware.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .handler import Context
     from .table import Table
 
-__all__ = ["Supplies", "Supply", "Supplying", "running"]
+__all__ = ["Supplies", "Supply", "Supplying", "lifespan"]
 
 Values: TypeAlias = Mapping[object, Any]
 """What is open, by `Node.identity`."""
@@ -208,8 +208,8 @@ def _value_of(node: Node, values: Values) -> Any:
             f"{node.provider.name} (scope {node.provider.scope!r}) has not been called: that "
             "happens when its router is given to `serve`, `connect` or a helper for tests, and not "
             "when an acceptor function returns it. Include it in the router that is served; or "
-            "call `router.accept` within `async with router.running()`, and requests within the "
-            "block of `connected()` of its result"
+            "call `router.accept` within `async with router.lifespan()`, and requests within the "
+            "block of `connection_block()` of its result"
         ) from None
 
 
@@ -239,7 +239,7 @@ class Supplies:
                 _value_of(node, values)
         return cls(plans, values)
 
-    def connected(
+    def connection_block(
         self, guards: Guards, requester: Requester
     ) -> AbstractAsyncContextManager[None] | None:
         """Return the block in which the objects of the connection are open; ``None`` is none.
@@ -270,7 +270,7 @@ class Supplies:
         return None if plan is None else Supply(plan, _Fills(context, self._values))
 
 
-def running(table: Table) -> AbstractAsyncContextManager[None]:
+def lifespan(table: Table) -> AbstractAsyncContextManager[None]:
     """Return a block in which the objects of the application are open.
 
     Raises:
@@ -291,7 +291,7 @@ async def _running(table: Table, plans: Plans) -> AsyncIterator[None]:
             _RUNS.set({**before, table: values})
             try:
                 yield
-            except BaseException as error:
+            except BaseException as error:  # of what is served; it is raised again
                 own.append(error)
                 raise
             finally:

@@ -14,7 +14,7 @@ from ..interactions.block import Block, opened_by_block
 from ..interactions.connection_block import NotEntered, run_within
 from ..interactions.isolation import crash
 from ..protocol.retry import Retry
-from ..responder import running
+from ..responder import lifespan_of
 from ..sockets.tls import check_context
 from ..transports.base import FrameTransport
 from ..uri import Uri
@@ -88,7 +88,10 @@ async def connect(
     host = Host(publish, config, extensions, data_mime_type)
     block = Block()
     with block.around():
-        async with running(publish), await _open(target, config, ssl_context, retry) as transport:
+        async with (
+            lifespan_of(publish),
+            await _open(target, config, ssl_context, retry) as transport,
+        ):
             link, connection, around = await host.begin(transport, "client")
             peer = transport.info.peer or transport.info.scheme
             try:

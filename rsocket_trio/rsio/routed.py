@@ -92,7 +92,7 @@ async def accept_router(
     routes = await admitted(ask, info, peer=peer, patience=patience, setting="connect_timeout")
     if routes is None:
         raise ConnectFailed("the guards of the Router refused the connection")
-    return routes.find, routes.connected()
+    return routes.find, routes.connection_block()
 
 
 class _Routes:
@@ -101,9 +101,9 @@ class _Routes:
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
 
-    def connected(self) -> AbstractAsyncContextManager[None] | None:
-        """See `rsocket_trio.Responder.connected`."""
-        return self._responder.connected()
+    def connection_block(self) -> AbstractAsyncContextManager[None] | None:
+        """See `rsocket_trio.Responder.connection_block`."""
+        return self._responder.connection_block()
 
     def find(self, name: str, _connection: Connection) -> Any:
         """Return what a name stands for; ``None`` if no handler has this route."""

@@ -15,7 +15,7 @@ from ..field_checks import FUNCTION, argument, optional
 from ..interactions.isolation import contained, parted
 from ..interactions.leftovers import isolated
 from ..log_policy import logger
-from ..responder import running
+from ..responder import lifespan_of
 from ..routing.admission import within
 from ..sealed import Sealed, make
 from ..sockets.allowed import Allowed, check_allowed
@@ -242,7 +242,7 @@ async def serve(
     serving = Serving()
     server = make(RsioServer, serving, registry)
     listeners = [(uri, partial(listen_for, arrivals(uri))) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server), running(target))
+    await serving.run(listeners, lambda: task_status.started(server), lifespan_of(target))
 
 
 async def serve_stream(
@@ -273,7 +273,7 @@ async def serve_stream(
     If cancelled: streams are cancelled and the connection is closed.
     """
     registry = _registry(target, config, extensions, on_connection, data_mime_type)
-    async with as_transport(stream) as transport, running(target):
+    async with as_transport(stream) as transport, lifespan_of(target):
         await registry.serve(transport)
 
 

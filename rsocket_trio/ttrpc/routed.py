@@ -96,8 +96,8 @@ class _Routes:
         self._known: dict[tuple[str, str, MethodKind], ServedMethod] = {}
         self._services: frozenset[str] | None = None  # made for the first call of an unknown one
 
-    def connected(self) -> AbstractAsyncContextManager[None] | None:
-        return self._responder.connected()
+    def connection_block(self) -> AbstractAsyncContextManager[None] | None:
+        return self._responder.connection_block()
 
     def has_service(self, service: str) -> bool:
         if not isinstance(self._responder, BoundRouter):

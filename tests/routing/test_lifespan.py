@@ -303,8 +303,8 @@ async def test_a_responder_around_a_router() -> None:
     router = Router(lifespan=recorded(trace))
 
     class Around(Responder):
-        def running(self) -> Any:
-            return router.running()
+        def lifespan(self) -> Any:
+            return router.lifespan()
 
         async def accept(self, setup: Setup, requester: Requester) -> Responder:
             return await router.accept(setup, requester)

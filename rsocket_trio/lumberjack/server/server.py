@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from ...interactions.isolation import contained
-from ...responder import running
+from ...responder import lifespan_of
 from ...routing.admission import within
 from ...routing.events import handler_of_events
 from ...routing.router import Router
@@ -97,7 +97,7 @@ class _Registry:
             # The handler calls the hook itself: not before the guards have admitted the batch.
             shared = attrs.evolve(shared, handler=handler, on_poison=None)
             run = partial(self._run, Receiver(stream, shared))
-            block = events.connected()
+            block = events.connection_block()
             await within(block, run, stream.info, peer="the sender", patience=patience)
 
     async def _run(self, receiver: Receiver) -> None:
@@ -232,7 +232,7 @@ async def serve(
     server = make(LumberjackServer, serving, registry)
     listen = partial(listen_for, arrivals)
     listeners = [(uri, listen) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server), running(router))
+    await serving.run(listeners, lambda: task_status.started(server), lifespan_of(router))
 
 
 async def _not_admitted(_batch: Batch) -> None:

@@ -154,8 +154,8 @@ class Methods(Protocol):
         They are those of its service and its name. It need not have all methods.
         """
 
-    def connected(self) -> AbstractAsyncContextManager[None] | None:
-        """See `rsocket_trio.Responder.connected`."""
+    def connection_block(self) -> AbstractAsyncContextManager[None] | None:
+        """See `rsocket_trio.Responder.connection_block`."""
 
     def has_service(self, service: str) -> bool:
         """Whether there is a service of this name."""
@@ -187,7 +187,7 @@ class ServiceMethods:
             if served.is_unary
         }
 
-    def connected(self) -> AbstractAsyncContextManager[None] | None:
+    def connection_block(self) -> AbstractAsyncContextManager[None] | None:
         """Services have no block around a connection."""
         return None
 

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from ...interactions.isolation import contained
-from ...responder import Responder, running
+from ...responder import Responder, lifespan_of
 from ...routing.admission import within
 from ...routing.middleware import check_middleware
 from ...sealed import Sealed, make
@@ -77,7 +77,7 @@ class _Registry:
             methods = await self.accept(stream.info)
             if methods is not None and not self.stopping.is_set():
                 await within(
-                    methods.connected(),
+                    methods.connection_block(),
                     partial(self._run, stream, methods),
                     stream.info,
                     peer="the client",
@@ -190,7 +190,7 @@ async def serve(
     server = make(TtrpcServer, serving, registry)
     listen = partial(listen_for, arrivals)
     listeners = [(uri, listen) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server), running(services))
+    await serving.run(listeners, lambda: task_status.started(server), lifespan_of(services))
 
 
 async def serve_stream(
@@ -219,7 +219,7 @@ async def serve_stream(
     If cancelled: handlers are cancelled and the stream is closed.
     """
     registry = _registry(services, config, middleware, data_mime_type)
-    async with as_byte_stream(stream) as carrier, running(services):
+    async with as_byte_stream(stream) as carrier, lifespan_of(services):
         await registry.serve(carrier)
 
 
