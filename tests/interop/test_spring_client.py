@@ -250,7 +250,8 @@ async def test_many_requests_at_once(connected):
 async def test_one_way(connected):
     """A message and pushed metadata arrive before the next request is answered.
 
-    Which of the two handlers runs first is open: each has a task, and trio orders the tasks of one turn at random.
+    Which of the two handlers runs first is open: each has a task, and trio orders the tasks of one
+    turn at random.
     """
     async with connected() as (connection, spring, seen):
         call = await connection.start("fire_and_forget", "note", b"first")
