@@ -1,5 +1,7 @@
 """JSON texts of values without annotations, as `json` reads and writes them, by msgspec.
 
+How deep a text or a value may be is decided here, too, for every encoder and decoder in C.
+
 `json` says what a text means, and which values have a text. msgspec takes a third of its time, and
 is used where its result is the same. This is decided here for all that use it:
 
@@ -20,17 +22,17 @@ from collections.abc import Callable, Sequence
 from gc import get_referents
 from itertools import accumulate, chain
 from math import isfinite
+from sys import getrecursionlimit
 from typing import Any, Final, NoReturn
 
 import msgspec
-
-from .nesting import is_too_deep
 
 __all__ = [
     "FLAT_SIZE",
     "MAX_DEPTH",
     "NotJSON",
     "is_deep",
+    "is_too_deep",
     "read",
     "read_all",
     "write",
@@ -76,6 +78,32 @@ def is_deep(data: bytes) -> bool:
 def _openings(data: bytes) -> int:
     # `replace` finds a byte many times as fast as `count` does.
     return 2 * len(data) - len(data.replace(b"[", b"")) - len(data.replace(b"{", b""))
+
+
+_USUAL: Final = 1000
+"""Python's own limit of recursion: there an encoder raises an error long before its stack ends."""
+_NESTED: Final = (list, tuple, dict, set, frozenset)
+
+
+def is_too_deep(value: object, most: int) -> bool:
+    """Return whether a value has too many levels, in a program that has raised Python's limit.
+
+    There an encoder in C might end the process. In other programs the value is not looked at: their
+    encoders raise a `RecursionError`.
+
+    Args:
+        value: The value, which may contain itself.
+        most: The levels that it may have.
+    """
+    if getrecursionlimit() <= _USUAL:
+        return False
+    level: list[Any] = [value]
+    for _ in range(most + 1):
+        nested = {id(each): each for each in level if isinstance(each, _NESTED)}
+        if not nested:
+            return False
+        level = get_referents(*nested.values())
+    return True
 
 
 class NotJSON(ValueError):

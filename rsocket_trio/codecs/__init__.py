@@ -27,7 +27,7 @@ The options:
 The readers, for plain values into annotated types:
 
 - ``reading``: the functions by annotation
-- ``shapes``: how values of one type are read
+- ``readable``: what values of one type are read from, and how
 - ``unions``: how the member of a union is chosen, also for writing
 - ``same_to_msgspec``: which annotations msgspec may read, as they mean the same to it
 - ``left_out``: the defaults of dataclasses that msgspec leaves out
@@ -36,7 +36,7 @@ The writers, for annotated types into plain values, with a check of each value:
 
 - ``writing``: the functions by annotation
 - ``packing``: CBOR of classes, written by code that is made for them
-- ``forms``: how values of one type are written, and which values these are
+- ``writable``: which values of one type are written, and as what
 """
 
 from __future__ import annotations

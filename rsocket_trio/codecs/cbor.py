@@ -20,15 +20,15 @@ import cbor2
 import msgspec
 
 from ..field_checks import COUNT, argument, whole
-from ..nesting import is_too_deep
+from ..json_texts import is_too_deep
 from .annotations import ANY, OCTETS, PLAIN_TYPES
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
-from .forms import Writer, refuse
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
 from .packing import packer_of
+from .readable import Shape, exactly, from_text, made_of
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -42,7 +42,7 @@ from .scalars import (
     time_of,
     uuid_of,
 )
-from .shapes import Shape, exactly, from_text, made_of
+from .writable import Writer, refuse
 from .writing import Writers
 
 __all__ = ["CborCodec"]

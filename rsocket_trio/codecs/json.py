@@ -14,15 +14,14 @@ from uuid import UUID
 import attrs
 import msgspec
 
-from ..json_texts import FLAT_SIZE, MAX_DEPTH, is_deep
-from ..nesting import is_too_deep
+from ..json_texts import FLAT_SIZE, MAX_DEPTH, is_deep, is_too_deep
 from .annotations import OCTETS, PLAIN_TYPES
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
-from .forms import Writer, refuse
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
+from .readable import Shape, from_text, made_of
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -36,7 +35,7 @@ from .scalars import (
     time_of,
     uuid_of,
 )
-from .shapes import Shape, from_text, made_of
+from .writable import Writer, refuse
 from .writing import Writers
 
 __all__ = ["JsonCodec"]

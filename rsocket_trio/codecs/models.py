@@ -16,8 +16,8 @@ from uuid import UUID
 from ..errors import StreamError
 from ..field_checks import argument, instance_of
 from .annotations import NONE, annotation_name
-from .forms import Writer, instances
 from .mismatch import Mismatch, kind_of
+from .writable import Writer, instances
 
 __all__ = ["Models", "Types"]
 

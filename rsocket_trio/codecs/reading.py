@@ -32,7 +32,7 @@ from .annotations import (
 from .compiling import Bounded, Converters, Kept
 from .conventions import Conventions
 from .mismatch import Mismatch, Unconvertible, raise_missing
-from .shapes import (
+from .readable import (
     ARRAY,
     DICT,
     PLAIN,

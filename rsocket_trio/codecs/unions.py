@@ -17,9 +17,9 @@ from uuid import UUID
 
 from .annotations import Field, annotation_name, is_typed_dict, stripped
 from .conventions import Conventions
-from .forms import Form, Writer
 from .mismatch import Mismatch, Unconvertible, kind_of
-from .shapes import DICT, Reader, Shape
+from .readable import DICT, Reader, Shape
+from .writable import Form, Writer
 
 __all__ = ["choice_of", "writer_of"]
 

@@ -31,7 +31,11 @@ from .annotations import (
 )
 from .compiling import Bounded, Converters, Kept
 from .conventions import Conventions
-from .forms import (
+from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, raise_missing
+from .readable import as_it_is, steps_of
+from .reading import no_way
+from .unions import writer_of
+from .writable import (
     ACCEPTED,
     LISTED,
     STRICT,
@@ -43,10 +47,6 @@ from .forms import (
     refuse,
     scan_by_msgspec,
 )
-from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, raise_missing
-from .reading import no_way
-from .shapes import as_it_is, steps_of
-from .unions import writer_of
 
 __all__ = ["Writers", "attribute"]
 

@@ -17,8 +17,7 @@ from typing import Final
 from uuid import UUID
 
 from rsocket_trio.json_texts import MAX_DEPTH as DEEPEST
-from rsocket_trio.json_texts import is_deep, write_plain
-from rsocket_trio.nesting import is_too_deep
+from rsocket_trio.json_texts import is_deep, is_too_deep, write_plain
 
 __all__ = ["as_text", "encode_event"]
 
