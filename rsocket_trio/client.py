@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -36,8 +36,6 @@ from .payload import Payload
 from .reactivesocket.opening import check_protocol, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with, check_responder, lifespan_of
-from .routing.middleware import check_middleware
-from .routing.outgoing import Outgoing, OutgoingMiddleware
 from .sealed import make
 from .stopping import Stopping
 from .tracing import Tracing
@@ -45,6 +43,9 @@ from .transports import open_transport
 from .transports.base import FrameTransport
 from .transports.websocket_handshake import normal_headers
 from .uri import Uri
+
+if TYPE_CHECKING:
+    from .routing.outgoing import Outgoing, OutgoingMiddleware
 
 __all__ = ["connect"]
 
@@ -140,7 +141,12 @@ async def connect(
     argument("setup_metadata", setup_metadata, instance_of(Metadata, none=True))
     argument("tracing", tracing, instance_of(Tracing, none=True))
     check_protocol(protocol)
-    blocks = check_middleware(middleware)
+    surround: Callable[[Requester], Outgoing | None] | None = None
+    if middleware != ():
+        # Importing it takes as long as all the rest, which clients without middleware do not need.
+        from .routing.outgoing import around_requests
+
+        surround = around_requests(middleware)
     headers = normal_headers(headers)
     if setup_metadata is not None:
         encoded = setup_metadata.encode(metadata_mime_type, more=setup.metadata)
@@ -180,8 +186,8 @@ async def connect(
                 session,
             ) as requester:
                 requester.tracing = tracing
-                if blocks:
-                    requester._surround(Outgoing(requester, blocks))  # noqa: SLF001 - it made it
+                if surround is not None:
+                    requester._surround(surround(requester))  # noqa: SLF001 - it made it
                 with block.body():
                     yield requester
 
@@ -257,7 +263,8 @@ async def _connection(
         if blocks[-1] is not None and session is not None and session.resume.fresh_session:
             raise TypeError(
                 "a responder with a block around each connection cannot be used with "
-                "fresh_session=True, whose sessions follow each other on one requester"
+                "fresh_session=True, whose sessions follow each other on one requester: open in "
+                "Router(lifespan=...) what is for all of them, or connect again yourself"
             )
         connection.open(accepted)
         return connection, requester

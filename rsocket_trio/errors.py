@@ -100,12 +100,13 @@ class ErrorCode(IntEnum):
 
 FIRST_CUSTOM_CODE: Final = 0x301
 LAST_CUSTOM_CODE: Final = 0xFFFFFFFE
+_OUR_NAMES: Final = {4401: "UNAUTHENTICATED", 4403: "FORBIDDEN"}
 
 
 def code_name(code: int) -> str:
-    """Return the specification's name of ``code``, or the number in hexadecimal."""
+    """Return the name of ``code`` here or in the specification, or the number in hexadecimal."""
     try:
-        return ErrorCode(code).name
+        return _OUR_NAMES.get(code) or ErrorCode(code).name
     except ValueError:
         return f"0x{code:08x}"
 

@@ -120,7 +120,7 @@ class Requester(
         self._outgoing: _Outgoing | None = None
         self._last_ended: trio.Event | None = None
 
-    def _surround(self, outgoing: _Outgoing) -> None:
+    def _surround(self, outgoing: _Outgoing | None) -> None:
         """Run middleware around each request."""
         self._outgoing = outgoing
 

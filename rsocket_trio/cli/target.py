@@ -16,7 +16,7 @@ from rsocket_trio.responder import Responder, lifespan_of
 
 from .exits import USAGE, Failure
 
-__all__ = ["load_object", "load_target", "router_in"]
+__all__ = ["check_provided", "load_object", "load_target", "router_in"]
 
 T = TypeVar("T")
 
@@ -38,13 +38,22 @@ def load_target(target: str, *, rsocket: bool = True, rsio: bool = False) -> Any
             _check(found, name)
         if rsio:
             _check_published(found, name)
-        try:
-            lifespan_of(found)
-        except TypeError as error:  # something that its handlers need is not provided
-            raise Failure(f"{name!r} cannot be served: {error}", USAGE) from error
+        check_provided(found, name)
         return found
 
     return load_object(target, check)
+
+
+def check_provided(found: object, name: str) -> None:
+    """Refuse a router whose handlers need something that nobody provides.
+
+    Raises:
+        Failure: It is such a router.
+    """
+    try:
+        lifespan_of(found)
+    except TypeError as error:
+        raise Failure(f"{name!r} cannot be served: {error}", USAGE) from error
 
 
 def load_object(target: str, check: Callable[[object, str], T]) -> T:

@@ -17,7 +17,7 @@ from rsocket_trio.ttrpc.server.service import as_services
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
 from .serving import allowed, asks_nobody, serve_until_stopped, warn_of_open
-from .target import load_object
+from .target import check_provided, load_object
 
 if TYPE_CHECKING:
     import argparse
@@ -72,6 +72,7 @@ def _served(found: object, target: str) -> _Served:
     if isinstance(found, type) and issubclass(found, Service | ServiceBase | Responder):
         raise Failure(f"{target!r} is a class; name an instance of that class", USAGE)
     if isinstance(found, Responder):
+        check_provided(found, target)
         return found
     if isinstance(found, Service | ServiceBase):
         return _checked(found, target)

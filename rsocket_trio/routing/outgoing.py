@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..requester import Requester
     from ..transports.base import TransportInfo
 
-__all__ = ["Outgoing", "OutgoingCall", "OutgoingMiddleware", "surrounded"]
+__all__ = ["Outgoing", "OutgoingCall", "OutgoingMiddleware", "around_requests", "surrounded"]
 
 T = TypeVar("T")
 _NONE: Final = Metadata()
@@ -178,6 +178,18 @@ def _received(stream: Any) -> int:
     """Return the number of items that a stream has got; 0 for something else."""
     counted: Callable[[], Any] | None = getattr(stream, "statistics", None)
     return 0 if counted is None else int(counted().received)
+
+
+def around_requests(
+    middleware: Iterable[OutgoingMiddleware],
+) -> Callable[[Requester], Outgoing | None]:
+    """Return a function that puts middleware around the requests of a requester, if it is any.
+
+    Raises:
+        TypeError: As `check_middleware`.
+    """
+    checked = check_middleware(middleware)
+    return lambda requester: Outgoing(requester, checked) if checked else None
 
 
 class _Surrounded:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from .signature import Signature
     from .supplies import Supply
 
-__all__ = ["Place", "Request"]
+__all__ = ["NoHandler", "Place", "Request"]
+
+
+class NoHandler(Invalid):
+    """There is no handler for the request. Other wires have an answer of their own for that."""
 
 
 class Place:
@@ -140,7 +144,7 @@ class Request:
         registered = self.place.registered
         return None if registered is None else registered.signature
 
-    def missing(self) -> Invalid:
+    def missing(self) -> NoHandler:
         """Return the answer to a request without a handler."""
         where = "requests without a route" if self.name is None else f"route {shown(self.name)}"
-        return Invalid(f"no {self.interaction.value} handler for {where}")
+        return NoHandler(f"no {self.interaction.value} handler for {where}")

@@ -413,7 +413,12 @@ class Router(Responder):
             (each for kind in Interaction for each in handlers[kind].values()), name
         )
 
-    def introspection(self, *, authenticate: Authenticate) -> Router:
+    def introspection(
+        self,
+        *,
+        authenticate: Authenticate,
+        routes: Callable[[RouteDescription, Any], bool] | None = None,
+    ) -> Router:
         """Return a router that answers what `describe` does, to be included under a prefix.
 
         ``router.include(router.introspection(authenticate=admins), "introspection.")``. Strangers
@@ -422,14 +427,17 @@ class Router(Responder):
         routes`` a client.
 
         Args:
-            authenticate: See `Router`. It returns a principal for those who may know all routes
-                of this router, also those of included routers that refuse them.
+            authenticate: See `Router`. It returns a principal for those who may know routes of this
+                router. Guards of handlers are not asked.
+            routes: Says whether a route is told to a principal: it gets both. By default all are,
+                also those of included routers that would refuse a request of this principal.
 
         Raises:
-            TypeError: It is no function.
+            TypeError: One of them is no function.
         """
         if authenticate is None:
             raise TypeError("introspection needs authenticate=: it tells all routes")
+        check_hook("routes", routes, is_async=False)
         router = Router(authenticate=authenticate)
         described_here = self.describe
 
@@ -437,7 +445,8 @@ class Router(Responder):
             async def describe(self, call: Call) -> AsyncIterator[RouteDescription]:
                 check_known(call.principal)
                 for each in described_here():
-                    yield each
+                    if routes is None or routes(each, call.principal):
+                        yield each
 
         router.add(Described(), as_=Introspection)
         return router

@@ -26,6 +26,7 @@ from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
 from ..routing.mute import mute_requester
 from ..routing.parameters import register_fact
+from ..routing.request import NoHandler
 from ..stopping import Stopping
 from ..streamed import StreamedPayload
 from .connection.connection import Connection
@@ -157,7 +158,7 @@ async def _refused(items: Any) -> None:
     try:
         async with aclosing(await items) as refused:
             await anext(refused)
-    except Invalid:
+    except NoHandler:
         return
 
 

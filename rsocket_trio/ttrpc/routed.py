@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import trio
 
-from ..errors import Invalid, MetadataError
+from ..errors import MetadataError
 from ..interactions.sending import AnyItems
 from ..metadata.builder import Metadata
 from ..metadata.mime_types import WellKnownMimeType, check_mime_type
@@ -28,6 +28,7 @@ from ..responder import Responder, accept_with
 from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
 from ..routing.mute import mute_requester
+from ..routing.request import NoHandler
 from ..sockets.byte_stream import TransportInfo
 from ..stopping import Stopping
 from ..streamed import AnyPayload, StreamedPayload
@@ -199,12 +200,12 @@ def _meant(flags: int) -> Interaction:
 
 
 def _refusing(start: Handler, refusal: Unimplemented, meant: Interaction) -> Handler:
-    """Return a handler that gives the answer of ttrpc where a router says INVALID."""
+    """Return a handler that gives the answer of ttrpc where a router has no handler."""
 
     async def refuse(request: Any, call: Any) -> Any:
         try:
             return await start(request, call)
-        except Invalid:
+        except NoHandler:
             raise refusal from None
 
     async def refuse_stream(request: Any, call: Any) -> AsyncIterator[Any]:
@@ -212,7 +213,7 @@ def _refusing(start: Handler, refusal: Unimplemented, meant: Interaction) -> Han
             items = start(request, call)
             async with aclosing(await items) as refused:
                 yield await anext(refused)
-        except Invalid:
+        except NoHandler:
             raise refusal from None
 
     return refuse if meant is Interaction.REQUEST_RESPONSE else refuse_stream

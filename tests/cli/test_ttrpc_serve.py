@@ -139,12 +139,18 @@ def test_a_second_signal(start_cli: StartCli) -> None:
         (f"{APP}:absent", f"there is no 'absent' in '{APP}'"),
         ("absent", "there is no module named 'absent'"),
         ("twice.py", "there are two services with the name a.B"),
+        ("gap.py", "'gap.py:app' cannot be served: nobody provides float"),
     ],
 )
 def test_wrong_targets(cli: Cli, tmp_path: Path, target: str, message: str) -> None:
     """What cannot be served is wrong usage, with one line."""
     (tmp_path / "twice.py").write_text(
         "from rsocket_trio.ttrpc import Service\napp = [Service('a.B'), Service('a.B')]\n"
+    )
+    (tmp_path / "gap.py").write_text(
+        "from typing import Annotated\nfrom rsocket_trio import Provided, Router\n"
+        "async def x(rate: Annotated[float, Provided]) -> float: return rate\n"
+        "app = Router()\napp.request_response('a.B/X')(x)\n"
     )
     done = cli("ttrpc", "serve", target, "--listen", "tcp://127.0.0.1:0")
     assert (done.returncode, done.stdout) == (2, b"")

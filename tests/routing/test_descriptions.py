@@ -229,3 +229,20 @@ async def test_a_router_tells_those_whom_it_knows():
     assert tuple(found) == router.describe()
     assert "introspection.describe" in [each.route for each in found]
     assert all(isinstance(each, RouteDescription) for each in found)
+
+
+async def test_a_router_tells_a_principal_what_is_for_it():
+    """The function sees each route and who asks; guards of handlers are not asked for it."""
+    router = described_router()
+    asked = router.introspection(
+        authenticate=alice, routes=lambda each, who: who is not None and each.route == "body"
+    )
+    router.include(asked, "introspection.")
+    assert "sums" in [each.route for each in router.describe()]
+    async with connected_pair(router) as requester:
+        known = Metadata(auth=SimpleAuthentication("alice", "secret"))
+        tells = Caller(requester).of(Introspection, prefix="introspection.", metadata=known)
+        async with tells.describe() as routes:
+            assert [each.route async for each in routes] == ["body"]
+    with pytest.raises(TypeError, match="routes= takes a function"):
+        router.introspection(authenticate=alice, routes=["greet"])

@@ -11,7 +11,16 @@ import trio
 import trio.testing
 from msgspec import Meta
 
-from rsocket_trio import Rejected, RejectedSetup, RequestFacts, Router, Setup, TransportInfo, rsio
+from rsocket_trio import (
+    Invalid,
+    Rejected,
+    RejectedSetup,
+    RequestFacts,
+    Router,
+    Setup,
+    TransportInfo,
+    rsio,
+)
 from rsocket_trio.reactive_streams import Publisher, collect, from_iterable
 from tests.rsio.engine_scenes import numbers, pair, words
 
@@ -220,13 +229,21 @@ async def test_middleware_and_guards_see_names_without_a_handler():
     async def authenticate(_auth, facts):
         if isinstance(facts, RequestFacts) and facts.route.name == "secret":
             raise Rejected("who are you?")
+        if isinstance(facts, RequestFacts) and facts.route.name == "odd":
+            raise Invalid("not an odd one")
 
     app = Router(middleware=[record], authenticate=authenticate)
     async with pair(app) as connection:
-        for name, text in (("nobody?a=1", "unknown publisher"), ("secret", "who are you")):
+        refusals = {
+            "nobody?a=1": "unknown publisher",
+            "secret": "who are you",
+            "odd": "not an odd one",
+        }
+        for name, text in refusals.items():
             with pytest.raises(Exception, match=text):
                 await collect(connection.publisher(name))
     assert seen == [
-        ("request_stream", "nobody", None, "Invalid"),
+        ("request_stream", "nobody", None, "NoHandler"),
         ("request_stream", "secret", None, "Rejected"),
+        ("request_stream", "odd", None, "Invalid"),
     ]

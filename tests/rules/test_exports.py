@@ -140,6 +140,23 @@ def test_a_task_of_spark_imports_neither_clients_nor_servers():
     assert done.stdout == "[]\n"
 
 
+def test_a_client_without_middleware_imports_no_handlers():
+    """It would wait twice as long for its first connection."""
+    program = (
+        "import sys, rsocket_trio.client\n"
+        "print(sorted({'routing', 'codecs'} & {name.split('.')[1] for name in sys.modules"
+        " if name.startswith('rsocket_trio.')}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    assert done.stdout == "[]\n"
+
+
 def test_the_top_module_has_no_other_names():
     with pytest.raises(AttributeError, match="'rsocket_trio' has no attribute 'conect'"):
         rsocket_trio.conect  # noqa: B018 - reading it is the test

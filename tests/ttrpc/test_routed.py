@@ -405,6 +405,8 @@ async def test_middleware_and_guards_see_methods_without_a_handler():
     async def authenticate(auth, facts):
         if isinstance(facts, RequestFacts) and facts.route.name == "a.B/Secret":
             raise Rejected("who are you?")
+        if isinstance(facts, RequestFacts) and facts.route.name == "a.B/Odd":
+            raise Invalid("not an odd one")
 
     async with stranger_to(Router(middleware=[record], authenticate=authenticate)) as stranger:
         await stranger.send(
@@ -413,12 +415,15 @@ async def test_middleware_and_guards_see_methods_without_a_handler():
             opening(5, "Chat", service="a.B"),
             end(5),
             request(7, "n" * 1000, service="a.B"),
+            request(9, "Odd", service="a.B"),
         )
         codes = {each.stream_id: each.code for each in await stranger.drain()}
     refused = StatusCode.UNIMPLEMENTED
-    assert codes == {1: refused, 3: StatusCode.PERMISSION_DENIED, 5: refused, 7: refused}
+    denied, invalid = StatusCode.PERMISSION_DENIED, StatusCode.INVALID_ARGUMENT
+    assert codes == {1: refused, 3: denied, 5: refused, 7: refused, 9: invalid}
     assert sorted(seen) == [
-        ("request_channel", "a.B/Chat", None, "Invalid"),
-        ("request_response", "a.B/None", None, "Invalid"),
+        ("request_channel", "a.B/Chat", None, "NoHandler"),
+        ("request_response", "a.B/None", None, "NoHandler"),
+        ("request_response", "a.B/Odd", None, "Invalid"),
         ("request_response", "a.B/Secret", None, "Rejected"),
     ]
