@@ -37,6 +37,8 @@ _MAX_READ: Final = 16 * 2**20
 
 _MARKS: Final = ("{", "[", '"')
 """What begins with one of them is meant as JSON."""
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+"""A number of JSON (RFC 8259, section 6), which may be too large for one that is sent."""
 
 
 class DataType:
@@ -106,7 +108,7 @@ def _as_text(given: bytes, error: CodecError) -> str:
         text = given.decode()
     except UnicodeDecodeError:
         raise Failure("the data are not UTF-8: --raw sends bytes as they are", USAGE) from error
-    if text.lstrip().startswith(_MARKS):
+    if text.lstrip().startswith(_MARKS) or _NUMBER.fullmatch(text.strip()):
         why = explain(error, "the data")
         advice = f"--data-mime {MIME.TEXT} sends text, --raw sends bytes"
         raise Failure(f"{why} ({advice})", USAGE) from error

@@ -58,7 +58,7 @@ def read_lines(arguments: list[str]) -> list[bytes] | None:
     """Return the payloads of a channel. ``None`` means one payload per line of standard input.
 
     Args:
-        arguments: Texts and ``@FILE``. Each line of a file is a payload, without its line end.
+        arguments: Texts and ``@FILE``. Each line of a file is a payload, without its LF or CRLF.
 
     Raises:
         Failure: A file cannot be read, or ``-`` is not the only argument.
@@ -71,7 +71,8 @@ def read_lines(arguments: list[str]) -> list[bytes] | None:
     for argument in arguments:
         value = read_value(argument)
         if argument.startswith("@") and not argument.startswith("@@"):
-            payloads += value.removesuffix(b"\n").split(b"\n") if value else []
+            lines = value.removesuffix(b"\n").split(b"\n") if value else []
+            payloads += [line.removesuffix(b"\r") for line in lines]
         else:
             payloads.append(value)
     return payloads

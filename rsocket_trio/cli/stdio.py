@@ -31,7 +31,7 @@ _READ_SIZE: Final = 64 * 2**10
 
 
 class LineReader:
-    """Iterates over the lines of a file descriptor as they arrive, without their line ends.
+    """Iterates over the lines of a file descriptor as they arrive, without their LF or CRLF.
 
     Raises:
         Failure: The file descriptor cannot be read, or a line is longer than `LONGEST_LINE`.
@@ -56,7 +56,7 @@ class LineReader:
             if self._ended:
                 raise StopAsyncIteration
             await self._read()
-        return self._lines.popleft()
+        return self._lines.popleft().removesuffix(b"\r")
 
     async def _read(self) -> None:
         try:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Meta
 
 from .annotations import OCTETS, annotation_name, bounded_members, has_fields, is_typed_dict
-from .mismatch import Mismatch, Unconvertible
+from .mismatch import OutOfBounds, Unconvertible
 
 __all__ = ["check_in", "check_of"]
 
@@ -59,7 +59,7 @@ def check_in(annotation: Any, plain: type) -> Callable[[Any], None]:
 
 
 def check_of(plain: Any, bounds: Sequence[Meta]) -> Callable[[Any], None]:
-    """Return a function that raises `Mismatch` for a value out of bounds.
+    """Return a function that raises `OutOfBounds` for a value out of bounds.
 
     Args:
         plain: The type, stripped.
@@ -86,7 +86,7 @@ def check_of(plain: Any, bounds: Sequence[Meta]) -> Callable[[Any], None]:
             except ArithmeticError:  # an int too large for a float
                 within = False
             if not within:
-                raise Mismatch.another(f"{name} {words}", value)
+                raise OutOfBounds.another(f"{name} {words}", value)
 
     return check
 

@@ -21,7 +21,7 @@ from .conventions import Conventions
 from .left_out import completed
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
-from .readable import Shape, from_text, made_of
+from .readable import Digits, Shape, from_text, made_of
 from .reading import Readers
 from .same_to_msgspec import same_to_msgspec
 from .scalars import (
@@ -269,7 +269,7 @@ def _from_json(data: bytes) -> Any:
     return _parsed_by_float(data) if are_far else _parsed(data)
 
 
-_from_json_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+_from_json_exactly: Final = msgspec.json.Decoder(float_hook=Digits).decode
 
 
 def _int_from_text(text: str) -> int:

@@ -16,6 +16,7 @@ __all__ = [
     "LIKE_TEXT",
     "UNAWAITED",
     "Mismatch",
+    "OutOfBounds",
     "Unconvertible",
     "kind_of",
     "looks_like_text",
@@ -141,6 +142,10 @@ class Mismatch(_Located):
     def refused(cls, expected: str, error: Exception) -> Mismatch:
         """Return the error for a value that code of the application does not take."""
         return cls(f"expected {expected}, got a value that it refuses ({kind_of(error)})")
+
+
+class OutOfBounds(Mismatch):
+    """A value of the right type that `msgspec.Meta` excludes."""
 
 
 class Unconvertible(_Located, TypeError):

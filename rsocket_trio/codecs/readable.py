@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import attrs
+import msgspec
 
 from ..errors import StreamError
 from .annotations import NONE, PLAIN_TYPES
@@ -26,6 +27,7 @@ __all__ = [
     "DICT",
     "PLAIN",
     "SETS",
+    "Digits",
     "Reader",
     "Shape",
     "as_it_is",
@@ -43,7 +45,7 @@ __all__ = [
     "positions",
     "set_of",
     "steps_of",
-    "with_floats",
+    "with_digits",
 ]
 
 ARRAY: Final = (list, tuple)
@@ -131,35 +133,51 @@ def made_of(
     return Shape(read, kinds.union(ways), leaf=True, spare=spare, plain=kinds)
 
 
-def with_floats(shape: Shape) -> Shape:
-    """Return a shape whose floats come as the Decimal of their digits, if it takes floats."""
-    if float not in shape.takes or Decimal in shape.takes:
+class Digits(msgspec.Struct, frozen=True, gc=False):
+    """The text of a number of JSON that is no int: it becomes a Decimal or a float."""
+
+    text: str
+
+
+Digits.__name__ = "float"  # in messages: what a peer has written is one
+
+
+def with_digits(shape: Shape) -> Shape:
+    """Return a shape that takes `Digits` in place of floats and Decimals, if it takes these."""
+    kinds = shape.takes.intersection((float, Decimal))
+    if not kinds:
         return shape
-    read = shape.read
-    spare = shape.spare | {Decimal} if float in shape.spare else shape.spare
+    read, convert = shape.read, _decimal if Decimal in kinds else _finite
     return attrs.evolve(
         shape,
-        read=lambda value: read(_finite(value) if type(value) is Decimal else value),
-        takes=shape.takes | {Decimal},
-        spare=spare,
+        read=lambda value: read(convert(value.text) if type(value) is Digits else value),
+        takes=shape.takes | {Digits},
+        spare=shape.spare | {Digits} if kinds <= shape.spare else shape.spare,
     )
 
 
 def floats_of(value: Any) -> Any:
-    """Return a value of any type with floats in place of the Decimals of their digits."""
+    """Return a value of any type with floats in place of `Digits`."""
     kind = type(value)
-    if kind is Decimal:
-        return _finite(value)
+    if kind is Digits:
+        return _finite(value.text)
     if kind is list:
         return [floats_of(each) for each in value]
     return {key: floats_of(each) for key, each in value.items()} if kind is dict else value
 
 
-def _finite(number: Decimal) -> float:
-    done = float(number)
-    if done - done:
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise Mismatch("expected Decimal, got a number too large for one") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number - number:
         raise Mismatch("expected float, got a number too large for one")
-    return done
+    return number
 
 
 def _read_float(value: Any) -> float:

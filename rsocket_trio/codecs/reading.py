@@ -51,7 +51,7 @@ from .readable import (
     positions,
     set_of,
     steps_of,
-    with_floats,
+    with_digits,
 )
 from .unions import choice_of
 
@@ -89,7 +89,7 @@ class Readers:
             known already.
         conventions: The names of fields, and what enums are read from.
         key: How keys annotated `int` are read in a format whose keys are text.
-        exact: Floats come as the Decimal of their digits.
+        exact: Floats come as `Digits`.
     """
 
     def __init__(
@@ -173,14 +173,14 @@ class _Compiler(Converters[Shape]):
     def _of(self, plain: Any, cls: Any, name: str) -> Shape:
         conventions = self._readers.conventions
         if cls is typing.Literal:
-            return self._with_floats(literal(name, typing.get_args(plain), conventions))
+            return self._with_digits(literal(name, typing.get_args(plain), conventions))
         if not isinstance(cls, type):
             raise no_way(plain)
         model = conventions.models.reader_of(plain)
         if model is not None:
             return self._of_model(*model)
         if _is_enum(cls):
-            return self._with_floats(enum(cls, conventions))
+            return self._with_digits(enum(cls, conventions))
         if has_fields(cls):
             return self._class(plain, cls, name)
         if is_typed_dict(cls):
@@ -198,14 +198,14 @@ class _Compiler(Converters[Shape]):
         leaves = self._readers.leaves
         self.leaves.add(cls)
         if cls in leaves:
-            return self._with_floats(leaves[cls])
+            return self._with_digits(leaves[cls])
         base = next((base for base in (str, int, float, bytes) if issubclass(cls, base)), None)
         if base is None or base not in leaves:
             return None
-        return made_from(cls, self._with_floats(leaves[base]))
+        return made_from(cls, self._with_digits(leaves[base]))
 
-    def _with_floats(self, shape: Shape) -> Shape:
-        return with_floats(shape) if self._readers.exact else shape
+    def _with_digits(self, shape: Shape) -> Shape:
+        return with_digits(shape) if self._readers.exact else shape
 
     def _container(self, plain: Any, cls: Any, arguments: tuple[Any, ...], name: str) -> Shape:
         if cls is tuple:

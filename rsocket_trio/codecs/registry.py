@@ -18,6 +18,7 @@ from .mismatch import (
     LIKE_TEXT,
     UNAWAITED,
     Mismatch,
+    OutOfBounds,
     Unconvertible,
     looks_like_text,
     unawaited,
@@ -407,9 +408,8 @@ def _is_alone(kind: type, annotation: Any) -> bool:
 
 
 def _may_be_raw(data: bytes, error: Mismatch) -> bool:
-    """Whether data that are no text in their format may be text all the same."""
-    out_of_bounds = error.reason.endswith(", got another str")
-    return bool(data) and not out_of_bounds and looks_like_text(data)
+    """Whether data that are no text in their format, as the error says, may be text as they are."""
+    return bool(data) and not isinstance(error, OutOfBounds) and looks_like_text(data)
 
 
 def _raw(value: Any) -> bytes:

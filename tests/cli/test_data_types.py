@@ -50,7 +50,7 @@ def answers(mime_type: str = CBOR, **options: Any) -> Answers:
         ("True", "True"),
         ("007", "007"),
         ("NaN", "NaN"),
-        ("1e999", "1e999"),
+        ("1e3m", "1e3m"),
         ("zwölf\n", "zwölf\n"),
     ],
 )
@@ -83,6 +83,15 @@ def test_broken_json_is_not_sent_as_text(given: str, mime_type: str) -> None:
         DataType(mime_type).sent(given.encode())
     assert caught.value.status == USAGE
     assert len(caught.value.message) < 200
+
+
+@pytest.mark.parametrize("given", ["1e999", " -1e999\n", "9" * 5000])
+@pytest.mark.parametrize("mime_type", [CBOR, JSON])
+def test_a_number_out_of_range_is_not_sent_as_text(given: str, mime_type: str) -> None:
+    """It is JSON, so whoever writes it means a number."""
+    with pytest.raises(Failure, match=r"the data.*--data-mime text/plain sends text") as caught:
+        DataType(mime_type).sent(given.encode())
+    assert caught.value.status == USAGE
 
 
 def test_bytes_are_not_guessed() -> None:

@@ -103,10 +103,11 @@ def test_payloads_of_lines(tmp_path: Path) -> None:
 
 
 def test_the_last_newline(tmp_path: Path) -> None:
-    """It begins no further payload."""
+    """It begins no further payload, and no carriage return before it is in one."""
     file = tmp_path / "lines"
-    file.write_bytes(b"one\ntwo\n")
-    assert read_lines([f"@{file}"]) == [b"one", b"two"]
+    for content in (b"one\ntwo\n", b"one\r\ntwo\r\n"):
+        file.write_bytes(content)
+        assert read_lines([f"@{file}"]) == [b"one", b"two"]
 
 
 def test_stdin_among_payloads() -> None:

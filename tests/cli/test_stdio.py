@@ -52,7 +52,7 @@ async def test_lines_as_they_come(pipe: tuple[int, int], nursery: trio.Nursery) 
 
 
 @settings(max_examples=60)
-@given(st.binary(max_size=40).map(lambda data: data.replace(b"x", b"\n")), st.data())
+@given(st.binary(max_size=40).map(lambda data: data.replace(b"x", b"\r\n")), st.data())
 def test_input_may_be_cut_anywhere(data: bytes, draw: st.DataObject) -> None:
     """The lines are the same, however the input is cut into reads."""
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), max_size=5)))
@@ -69,12 +69,12 @@ def test_input_may_be_cut_anywhere(data: bytes, draw: st.DataObject) -> None:
 
     try:
         expected = data.removesuffix(b"\n").split(b"\n") if data else []
-        assert trio.run(read) == expected
+        assert trio.run(read) == [line.removesuffix(b"\r") for line in expected]
     finally:
         os.close(reader)
 
 
-@pytest.mark.parametrize("content", [b"", b"one\ntwo", b"one\ntwo\n"])
+@pytest.mark.parametrize("content", [b"", b"one\ntwo", b"one\ntwo\n", b"one\r\ntwo\r\n"])
 async def test_lines_of_a_file(tmp_path: Path, content: bytes) -> None:
     """A regular file, which cannot be waited for, is read to its end."""
     file = tmp_path / "lines"

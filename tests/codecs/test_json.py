@@ -140,6 +140,26 @@ def test_decimals_are_exact(text):
     assert [type(checked.rate), type(checked.rest[0]["a"]), type(checked.either)] == [float] * 3
 
 
+@pytest.mark.parametrize("annotation", [int, str, Named, list[int], datetime, Literal["a"]])
+def test_a_float_is_named_one_beside_a_decimal(annotation):
+    """Whoever has written it knows no Decimal."""
+
+    @attrs.define
+    class Beside:
+        price: Decimal = attrs.field(validator=attrs.validators.instance_of(Decimal))
+        other: annotation
+
+    text = refused(b'{"price":1.5,"other":2.5}', Beside)
+    assert text.startswith("v.other: expected ")
+    assert text.endswith("float")
+
+
+def test_a_decimal_beyond_the_range():
+    """The error has a place and no name of an exception of Python."""
+    data = b'{"rate":1,"price":1e9999999999999999999}'
+    assert refused(data, Checked) == "v.price: expected Decimal, got a number too large for one"
+
+
 TIMES = [
     ("2024-05-06T07:08:09.1234567Z", datetime(2024, 5, 6, 7, 8, 9, 123457, tzinfo=UTC)),
     ("2024-05-06T07:08", datetime(2024, 5, 6, 7, 8)),
