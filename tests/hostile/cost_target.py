@@ -19,7 +19,16 @@ from typing import Any
 import trio
 import trustme
 
-from rsocket_trio import ConnectionConfig, Limits, Payload, Rejected, Responder, Router, serve
+from rsocket_trio import (
+    ConnectionConfig,
+    Limits,
+    Metadata,
+    Payload,
+    Rejected,
+    Responder,
+    Router,
+    serve,
+)
 from rsocket_trio.responder import Setup
 
 
@@ -38,6 +47,12 @@ guarded = Router(authenticate=authenticate)
 @guarded.request_response("values")
 async def values(data: list[dict[str, int]]) -> int:
     return len(data)
+
+
+@router.request_response("metadata")
+@guarded.request_response("metadata")
+async def metadata(given: Metadata) -> int:
+    return len(given.accept)
 
 
 @router.request_response("sets")

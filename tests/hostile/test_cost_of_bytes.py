@@ -35,7 +35,7 @@ from rsocket_trio.frames import (
     SetupFrame,
     decode,
 )
-from rsocket_trio.metadata import MIME, Metadata
+from rsocket_trio.metadata import MIME, Metadata, MetadataEntry
 from rsocket_trio.payload import Payload
 from rsocket_trio.testing.memory import peak_memory
 from tests.programs import environment
@@ -57,7 +57,6 @@ LIMITS = {
     "max_active_requests": 1000,
     "max_unread_size": 2 * MIB,
     "max_answers_size": 2 * MIB,
-    "max_metadata_size": 64 * KIB,
 }
 SLACK = 300 * KIB
 """For what does not grow with the bytes: the connections, one read, the outbox."""
@@ -88,19 +87,22 @@ def cost_of(row: str) -> float:
     return float(number) * (KIB if unit == "KiB" else 1)
 
 
-@attrs.frozen
+@attrs.define
 class Target:
     """The server under attack, and an honest connection that asks it for its memory."""
 
     pid: int
     uris: list[str]
     requester: object
+    highest: int = 0
 
-    async def memory(self) -> tuple[int, int]:
+    async def memory(self) -> int:
+        """Return the memory of the server; the highest since the last call counts, too."""
         with trio.fail_after(30):
             answer = await self.requester.request_response(Payload(b"peak"))
         now, peak = map(int, answer.data.split())
-        return now, peak
+        self.highest = max(self.highest, peak)
+        return now
 
     async def stream(self, number: int) -> trio.SocketStream:
         host, port = self.uris[number].split("://")[1].split("/")[0].split(":")
@@ -159,14 +161,13 @@ async def attacked(server):
         yield Target(pid, uris, requester)
 
 
-async def settle(target) -> tuple[int, int]:
-    """Wait until the server has read all that it will read; return its memory and its peak."""
-    before, highest = -1, 0
+async def settle(target) -> int:
+    """Wait until the server has read all that it will read; return its memory."""
+    before = -1
     for _ in range(100):
-        now, peak = await target.memory()
-        highest = max(highest, peak)
+        now = await target.memory()
         if abs(now - before) < 2 * KIB:
-            return now, highest
+            return now
         before = now
         await trio.sleep(0.05)  # the kernel has bytes that the server has not read
     raise AssertionError("the memory of the server changes without end")
@@ -397,17 +398,66 @@ async def large_json(target):
         yield len(data)
 
 
+COUNT = 64 * KIB
+MAPS = {
+    MIME.CBOR: b"\x9a" + COUNT.to_bytes(4, "big") + b"\xa0" * COUNT,
+    MIME.JSON: b"[" + b",".join([b"{}"] * (COUNT // 3)) + b"]",
+}
+"""Data that would be many objects if they were read."""
+
+
 @asynccontextmanager
 async def unauthenticated_data(target):
-    count = 64 * KIB - 5
-    data = b"\x9a" + count.to_bytes(4, "big") + b"\xa0" * count
-    metadata = Metadata(route="values").encode()
     async with target.raw(b"guarded") as raw:
-        for number in range(1, 21, 2):
+        for number, mime_type in zip(range(1, 41, 2), [*MAPS] * 10, strict=True):
+            metadata = Metadata(route="values", data_mime_type=mime_type).encode()
+            data = MAPS[mime_type]
             await raw.send(RequestResponseFrame(number, metadata=metadata, data=data))
             answer = decode(await raw.frame())
             assert type(answer) is ErrorFrame, answer
-        yield 2 * len(data)
+        yield 2 * COUNT
+
+
+def full_metadata(size: int, head: bytes = b"") -> list[bytes]:
+    """Return metadata of a size, each with as much of one thing as fits."""
+    rest = size - len(head)
+    entries = [
+        MetadataEntry(0x50).encode() * (rest // 4),
+        MetadataEntry(MIME.ACCEPT_MIME_TYPES, b"\xd0" * (rest - 9)).encode(),
+        MetadataEntry(MIME.ROUTING, b"\1a" * ((rest - 9) // 2)).encode(),
+        MetadataEntry(MIME.AUTHENTICATION, b"\x81" + b"x" * (rest - 9)).encode(),
+    ]
+    return [head + entry for entry in entries]
+
+
+@asynccontextmanager
+async def metadata(target, setup=b"router"):
+    async with target.raw(setup) as raw:
+        most = full_metadata(MIB, Metadata(route="metadata").encode())
+        for number, each in zip(range(1, 9, 2), most, strict=True):
+            await raw.send(RequestResponseFrame(number, metadata=each))
+            await raw.frame()
+            await settle(target)
+        yield MIB
+
+
+def unauthenticated_metadata(target):
+    return metadata(target, b"guarded")
+
+
+@asynccontextmanager
+async def contents_of_a_setup(target):
+    size = 255 * KIB
+    contents = [(each, b"guarded") for each in full_metadata(size)]
+    contents += [(None, data * (size // len(data))) for data in MAPS.values()]
+    for given, data in contents:
+        async with await target.stream(0) as stream:
+            raw = RawClient(stream)
+            types = {"data_mime_type": MIME.JSON, "metadata_mime_type": MIME.COMPOSITE_METADATA}
+            await raw.send(SetupFrame(1, 0, 20_000, 90_000, metadata=given, data=data, **types))
+            await raw.frames_before_probe()
+            await settle(target)
+    yield size
 
 
 ATTACKS = {
@@ -415,6 +465,7 @@ ATTACKS = {
     "RSocket, before SETUP: the head of a WebSocket handshake": heads,
     "RSocket, before SETUP: SETUP or RESUME": setups,
     "RSocket, before SETUP: the same in parts of a WebSocket message": parts_of_a_setup,
+    "RSocket, before SETUP: its metadata and data, of any format": contents_of_a_setup,
     "RSocket, before SETUP: what follows SETUP until the acceptor has decided": behind_a_setup,
     "RSocket: a frame that is not whole": a_frame,
     "RSocket: parts of a WebSocket message": parts_of_a_message,
@@ -434,7 +485,9 @@ ATTACKS = {
     "RSocket: larger CBOR, for a handler": large_cbor,
     "RSocket: CBOR of many lists, for a handler": large_cbor_of_lists,
     "RSocket: JSON, for a handler": large_json,
-    "RSocket: the same before the request is authenticated": unauthenticated_data,
+    "RSocket: metadata, for a handler": metadata,
+    "RSocket, before authentication: metadata": unauthenticated_metadata,
+    "RSocket, before authentication: CBOR and JSON of a request": unauthenticated_data,
 }
 
 
@@ -443,10 +496,11 @@ async def test_the_cost_is_that_of_the_page(row, server):
     """A hostile client sends as much of one thing as it may, and more."""
     async with attacked(server) as target:
         await target.memory()
-        base, _ = await settle(target)
+        base = await settle(target)
+        target.highest = 0
         async with ATTACKS[row](target) as units:
-            _, peak = await settle(target)
-        cost = peak - base
+            await settle(target)
+        cost = target.highest - base
         allowed = cost_of(row) * units + SLACK
         print(f"{row}: {cost} for {units}: {cost / units:.2f}")
         assert cost <= allowed, f"{cost / units:.2f} bytes of memory for each of {units}"
