@@ -96,9 +96,8 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(VENV)/.lint $(VENV)/.test
+types: $(VENV)/.test
 	$(BIN)/mypy
-	$(BIN)/mypy examples/chat
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -136,11 +135,11 @@ $(VENV)/.spark: $(VENV)/.made pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.spark pyproject.toml
-	$(PIP) install --editable '.[spark,test,peers]'
+	$(PIP) install --editable '.[spark,test,types,peers]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml
-	$(PIP) install --editable '.[lint,test]'
+	$(PIP) install --editable '.[lint]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml

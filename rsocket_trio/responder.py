@@ -19,7 +19,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
@@ -83,7 +83,7 @@ class Setup:
     max_lifetime: float
     transport: TransportInfo
     ours: bool = False
-    principal: Any = attrs.field(default=None, repr=size_only)  # some are tokens
+    principal: object = attrs.field(default=None, repr=size_only)  # some are tokens
     stopping: Stopping = attrs.field(factory=Stopping, repr=False, eq=False)
 
 
@@ -103,7 +103,7 @@ class ResumeFacts:
     transport: TransportInfo
 
     @property
-    def principal(self) -> Any:
+    def principal(self) -> object:
         """The identity of the client that began the session; see `Setup.principal`."""
         return self.setup.principal
 

@@ -22,7 +22,7 @@ class Visitor:
     """One connection: a user may have several."""
 
     name: str
-    rooms: set[str] = attrs.Factory(set)
+    rooms: set[str] = attrs.field(factory=set[str])
 
     def check_is_in(self, room: str) -> None:
         """Raise `NotHereError` if this connection has not joined the room."""

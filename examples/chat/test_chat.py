@@ -1,6 +1,6 @@
 """The chat, in memory."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def client(token: str) -> AsyncIterator[Chat]:
+async def client(token: str) -> AsyncGenerator[Chat]:
     """Connect a user to the router that runs."""
     setup = Payload(b"", Metadata(auth=BearerAuthentication(token)).encode())
     async with connected_pair(router.accept, setup=setup) as requester:

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Never, TypeAlias
 from uuid import UUID
 
 from ..errors import StreamError
@@ -21,7 +21,7 @@ from .writable import Writer, instances
 
 __all__ = ["Models", "Types"]
 
-Types: TypeAlias = Mapping[type, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]]
+Types: TypeAlias = Mapping[type, tuple[Callable[[Never, Never], object], Callable[[Never], object]]]
 """For base classes, ``read(cls, plain)`` and ``write(value)``."""
 
 _OF_THE_FORMATS: Final = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 from ..errors import RSocketError, StreamError
 from ..field_checks import FLAG, TEXT, argument, instance_of
@@ -27,6 +27,9 @@ from .models import Types
 from .protobuf import ProtobufCodec, is_message_type
 from .text import OctetStreamCodec, TextCodec
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
 __all__ = [
     "DEFAULT_CODECS",
     "Codec",
@@ -38,6 +41,8 @@ __all__ = [
     "explain",
     "is_bytes",
 ]
+
+T = TypeVar("T")
 
 _MAX_SHOWN: Final = 64
 """Characters of a MIME type that an error shows: it may be a peer's own text."""
@@ -174,7 +179,7 @@ class Codecs:
         """The MIME types there are codecs for, in lower case."""
         return tuple(sorted(self._codecs))
 
-    def encode(self, value: object, annotation: Any, mime_type: str) -> bytes:
+    def encode(self, value: object, annotation: object, mime_type: str) -> bytes:
         """Convert a value to data.
 
         Raises:
@@ -182,7 +187,7 @@ class Codecs:
         """
         return self._encoders.of((annotation, mime_type))(value)
 
-    def decode(self, data: bytes, annotation: Any, mime_type: str) -> object:
+    def decode(self, data: bytes, annotation: TypeForm[T], mime_type: str) -> T:
         """Convert data to a value of the annotated type.
 
         Raises:
@@ -191,9 +196,10 @@ class Codecs:
             StreamError: The constructor or a validator of a class of the application raised it,
                 for example ``Invalid("age must be positive")``.
         """
-        return self._decoders.of((annotation, mime_type))(data)
+        read: Callable[[bytes], T] = self._decoders.of((annotation, mime_type))
+        return read(data)
 
-    def encoder(self, annotation: Any, mime_type: str) -> Callable[[Any], bytes]:
+    def encoder(self, annotation: object, mime_type: str) -> Callable[[object], bytes]:
         """Return a function that encodes many values of one annotation and MIME type."""
         return self._encoders.of((annotation, mime_type))
 
@@ -229,7 +235,7 @@ class Codecs:
 
         return encode
 
-    def decoder(self, annotation: Any, mime_type: str) -> Callable[[bytes], Any]:
+    def decoder(self, annotation: TypeForm[T], mime_type: str) -> Callable[[bytes], T]:
         """Return a function that decodes many data of one annotation and MIME type."""
         return self._decoders.of((annotation, mime_type))
 
@@ -269,7 +275,7 @@ class Codecs:
 
         return decode
 
-    def check_decode(self, annotation: Any, mime_type: str | None = None) -> None:
+    def check_decode(self, annotation: object, mime_type: str | None = None) -> None:
         """Refuse an annotation that data cannot be converted to.
 
         Args:
@@ -283,7 +289,7 @@ class Codecs:
         codecs = self._codecs.values() if mime_type is None else (self._find(mime_type),)
         self._check("check_decode", annotation, codecs)
 
-    def check_encode(self, annotation: Any) -> None:
+    def check_encode(self, annotation: object) -> None:
         """Refuse an annotation whose values cannot be written, in any MIME type.
 
         Raises:
@@ -308,7 +314,7 @@ class Codecs:
         if refusal is not None:
             raise refusal
 
-    def schema(self, annotation: Any) -> dict[str, Any] | None:
+    def schema(self, annotation: object) -> dict[str, object] | None:
         """Return the JSON Schema of a type; ``None`` if msgspec's would not be true of it.
 
         That is so for types that the codec for JSON does not leave to msgspec, such as classes with
@@ -319,7 +325,7 @@ class Codecs:
             return None
         return codec.schema(annotation)
 
-    def can_encode(self, annotation: Any, mime_type: str) -> bool:
+    def can_encode(self, annotation: object, mime_type: str) -> bool:
         """Whether values of the annotated type can be written as this MIME type.
 
         False for bytes: they are not converted, so they keep the MIME type that they have.
@@ -345,7 +351,7 @@ class Codecs:
         _, plus, suffix = essence.rpartition("+")
         return f"application/{suffix}" if plus and suffix in _SUFFIXES else None
 
-    def check_mime_type(self, annotation: Any, mime_type: str) -> None:
+    def check_mime_type(self, annotation: object, mime_type: str) -> None:
         """Refuse a MIME type without a codec, unless an annotation needs none.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from hmac import compare_digest
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -98,9 +98,9 @@ def admit(*grants: Grant) -> Authenticate:
 
     async def authenticate(
         auth: Authentication | None, facts: Setup | RequestFacts | ResumeFacts
-    ) -> Any:
+    ) -> Grant:
         grant = facts.principal if auth is None else _granted(known, auth)
-        if grant is None:
+        if not isinstance(grant, Grant):
             raise Rejected("authentication is needed")
         if isinstance(facts, RequestFacts):
             check_roles(grant.roles, facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
@@ -35,16 +35,16 @@ class RequestFacts:
     interaction: Interaction | Delivery
     route: Route
     setup: Setup
-    outer_principal: Any = attrs.field(default=None, repr=size_only)
+    outer_principal: object = attrs.field(default=None, repr=size_only)
 
     @property
-    def principal(self) -> Any:
+    def principal(self) -> object:
         """The principal that this authenticator has returned for the SETUP."""
         return self.setup.principal
 
 
 Authenticate: TypeAlias = Callable[
-    [Authentication | None, Setup | RequestFacts | ResumeFacts], Awaitable[Any]
+    [Authentication | None, Setup | RequestFacts | ResumeFacts], Awaitable[object]
 ]
 """See `rsocket_trio.Router`."""
 

@@ -56,7 +56,7 @@ class AnyCall(metaclass=Sealed, given="middleware is given one"):
     __slots__ = ("_attributes", "error", "items", "outcome")
 
     def __init__(self) -> None:
-        self._attributes: dict[str, Any] | None = None
+        self._attributes: dict[str, object] | None = None
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
         self.items = 0
@@ -77,7 +77,7 @@ class AnyCall(metaclass=Sealed, given="middleware is given one"):
         """Facts about the connection."""
 
     @property
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, object]:
         """Whatever middleware wants to tell other middleware and the handler."""
         if self._attributes is None:
             self._attributes = {}
@@ -108,7 +108,7 @@ class Call(AnyCall, given="middleware and handlers are given one"):
 
     __slots__ = ("principal",)
 
-    def __init__(self, principal: Any) -> None:
+    def __init__(self, principal: object) -> None:
         super().__init__()
         self.principal = principal
 

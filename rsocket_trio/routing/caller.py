@@ -10,7 +10,6 @@ from typing import (
     Final,
     Generic,
     ParamSpec,
-    TypeAlias,
     TypeVar,
     cast,
     final,
@@ -40,8 +39,7 @@ from .outgoing import OutgoingMiddleware, surrounded
 from .templates import check_prefix
 
 if TYPE_CHECKING:
-    import typing
-    from types import UnionType
+    from typing_extensions import TypeForm
 
     from ..interactions.demand import PayloadStream, StreamStatistics
     from ..requester import Requester
@@ -50,9 +48,6 @@ __all__ = ["Caller", "ItemStream"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_Form: TypeAlias = "UnionType | typing._SpecialForm | None"  # noqa: SLF001  # has no other name
-"""A type that is no class, such as ``int | None`` or ``Annotated[int, ...]``. It is not `Any`: then
-a class that is not what the caller expects would be accepted as well, and the result be `Any`."""
 _MAX_CHECKED: Final = 256
 
 
@@ -121,11 +116,9 @@ class Caller:
         return Payload(self._codecs.encode(value, annotation, mime_type or self._mime_type))
 
     @overload
-    def decode(self, payload: Payload | None, returns: type[T]) -> T: ...
+    def decode(self, payload: Payload | None, returns: TypeForm[T]) -> T: ...
     @overload
-    def decode(self, payload: Payload | None, returns: _Form) -> Any: ...
-    @overload
-    def decode(self, payload: Payload | None) -> Any: ...
+    def decode(self, payload: Payload | None) -> object: ...
     def decode(self, payload: Payload | None, returns: Any = Any) -> Any:
         """Return the value in a payload of this connection.
 
@@ -269,7 +262,7 @@ class Caller:
         route: str,
         value: object = ...,
         *,
-        returns: type[T],
+        returns: TypeForm[T],
         metadata: Metadata | None = None,
     ) -> T: ...
     @overload
@@ -278,17 +271,8 @@ class Caller:
         route: str,
         value: object = ...,
         *,
-        returns: _Form,
         metadata: Metadata | None = None,
-    ) -> Any: ...
-    @overload
-    async def request_response(
-        self,
-        route: str,
-        value: object = ...,
-        *,
-        metadata: Metadata | None = None,
-    ) -> Any: ...
+    ) -> object: ...
     async def request_response(
         self,
         route: str,
@@ -346,7 +330,7 @@ class Caller:
         route: str,
         value: object = ...,
         *,
-        returns: type[T],
+        returns: TypeForm[T],
         metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
@@ -357,21 +341,10 @@ class Caller:
         route: str,
         value: object = ...,
         *,
-        returns: _Form,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
-    ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
-    @overload
-    def request_stream(
-        self,
-        route: str,
-        value: object = ...,
-        *,
-        metadata: Metadata | None = None,
-        prefetch: int | None = None,
-        initial_request_n: int | None = None,
-    ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
+    ) -> AbstractAsyncContextManager[ItemStream[object]]: ...
     def request_stream(
         self,
         route: str,
@@ -432,7 +405,7 @@ class Caller:
         route: str,
         values: AsyncIterable[object] | Iterable[object] | Publisher[object],
         *,
-        returns: type[T],
+        returns: TypeForm[T],
         metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
@@ -443,21 +416,10 @@ class Caller:
         route: str,
         values: AsyncIterable[object] | Iterable[object] | Publisher[object],
         *,
-        returns: _Form,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
-    ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
-    @overload
-    def request_channel(
-        self,
-        route: str,
-        values: AsyncIterable[object] | Iterable[object] | Publisher[object],
-        *,
-        metadata: Metadata | None = None,
-        prefetch: int | None = None,
-        initial_request_n: int | None = None,
-    ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
+    ) -> AbstractAsyncContextManager[ItemStream[object]]: ...
     def request_channel(
         self,
         route: str,

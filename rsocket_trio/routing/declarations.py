@@ -17,6 +17,7 @@ from typing import (
     Concatenate,
     Final,
     Generic,
+    Never,
     ParamSpec,
     Protocol,
     TypeVar,
@@ -56,7 +57,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound=type)
-F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
+F = TypeVar("F", bound=Callable[..., Coroutine[object, Never, object]])
 
 _MARK: Final = "__rsocket_trio_mark__"
 _PREFIX: Final = "__rsocket_trio_prefix__"
@@ -78,14 +79,13 @@ class DeclaredStream(Generic[P, T_co]):
     returns what the function returns: ``Chat.messages(chat, "lobby")``.
     """
 
-    def __init__(self, function: Callable[P, Any]) -> None:
+    def __init__(self, function: Callable[P, object]) -> None:
         self.function = function
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AsyncIterable[T_co]:
         """Call the function, as a test of it does."""
-        returned: AsyncIterable[T_co] = self.function(*args, **kwargs)
-        return returned
+        return cast("AsyncIterable[T_co]", self.function(*args, **kwargs))
 
     @overload
     def __get__(self, instance: None, owner: type) -> DeclaredStream[P, T_co]: ...

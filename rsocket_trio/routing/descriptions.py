@@ -41,7 +41,7 @@ class TypeDescription:
     """
 
     name: str
-    schema: dict[str, Any] | None = None
+    schema: dict[str, object] | None = None
 
 
 @attrs.frozen

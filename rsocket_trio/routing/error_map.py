@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Never, TypeAlias
 
 from ..codecs.mismatch import kind_of
 from ..errors import StreamError, fresh_copy, single_error
@@ -14,7 +14,7 @@ from .parameters import name_of
 
 __all__ = ["ErrorMap", "translating"]
 
-ErrorMap: TypeAlias = Mapping[type[Exception], StreamError | Callable[[Any], StreamError]]
+ErrorMap: TypeAlias = Mapping[type[Exception], StreamError | Callable[[Never], StreamError]]
 """For each class of exceptions the error that is sent, or a function that makes it."""
 
 

@@ -7,7 +7,6 @@ no metadata: each guard is asked about the connection with such a `Setup`, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
@@ -136,11 +135,13 @@ class BoundEvents:
         self._context = context
         self._signature = signature
         self._request = request
-        item = next((p.annotation for p in signature.parameters if p.source is Source.EVENTS), None)
+        item: Any = next(
+            (p.annotation for p in signature.parameters if p.source is Source.EVENTS), None
+        )
         self.takes_events = any(p.source is Source.EVENTS for p in signature.parameters)
         self.takes_raw = self.takes_events and is_bytes(item)
         self._type = annotation_name(item)
-        self._decode: Callable[[bytes], Any] = context.codecs.decoder(item, MIME.JSON)
+        self._decode = context.codecs.decoder(item, MIME.JSON)
 
     def connection_block(self) -> AbstractAsyncContextManager[None] | None:
         """See `Responder.connection_block`."""

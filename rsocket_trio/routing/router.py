@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Router", "check_own_accept"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 
@@ -137,7 +137,7 @@ class Router(Responder):
         explain: bool | Callable[[Setup], bool] | None = None,
         middleware: Iterable[Middleware] = (),
         errors: ErrorMap | None = None,
-        lifespan: Callable[..., Any] | None = None,
+        lifespan: Callable[..., object] | None = None,
         prefix: str = "",
     ) -> None:
         check_hook("authenticate", authenticate)
@@ -525,7 +525,7 @@ class Router(Responder):
         return function
 
     @contextmanager
-    def override(self, kind: Callable[..., T], source: Source[Any]) -> Iterator[None]:
+    def override(self, kind: Callable[..., T], source: object) -> Iterator[None]:
         """Put something in the place of what is provided, for tests.
 
         In the block the router is served with it, and so are those that it includes. It is used for

@@ -1,7 +1,5 @@
 """Requests by route with objects, and answers as objects."""
 
-import inspect
-import typing
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -243,21 +241,3 @@ async def test_the_types_that_were_checked_are_kept_within_bounds():
             returns = Annotated[bytes, number]
             assert await caller.request_response("raw", b"ab", returns=returns) == b"ba"
         assert len(caller._checked) == 256
-
-
-@pytest.mark.parametrize(
-    "method", ["decode", "request_response", "request_stream", "request_channel"]
-)
-def test_a_type_checker_sees_the_type_of_an_answer(method):
-    """``x: int = await caller.request_response("r", returns=str)`` is an error for mypy.
-
-    A type checker takes the first overload that fits, and for such a call that was one whose
-    ``returns`` is `Any`, and whose result is too.
-    """
-    overloads = typing.get_overloads(getattr(Caller, method))
-    returns = [inspect.signature(each).parameters.get("returns") for each in overloads]
-    assert [None if each is None else each.annotation for each in returns] == [
-        "type[T]",
-        "_Form",
-        None,
-    ]

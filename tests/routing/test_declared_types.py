@@ -1,21 +1,23 @@
-"""Type checkers see what callers of declarations give and get: mypy, and pyright if it is there."""
+"""mypy and pyright, in their strict modes, see what applications give and get."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
-from tests.programs import environment
+from tests.programs import ROOT, environment
 
 PROGRAM = """\
 from collections.abc import AsyncIterable, AsyncIterator
-from typing import Protocol, assert_type
+from typing import Annotated, Protocol, assert_type
 
 from trio.abc import ReceiveChannel
 
@@ -102,6 +104,13 @@ async def main(caller: Caller) -> None:
     async with caller.call(count, 3) as numbers:
         assert_type(numbers, ItemStream[int])
     assert_type(await caller.request_response("greet", "trio", returns=str), str)
+    assert_type(await caller.request_response("greet", returns=int | None), int | None)
+    assert_type(await caller.request_response("greet", returns=Annotated[int, 1]), int)
+    assert_type(await caller.request_response("greet"), object)
+    async with caller.request_stream("count", returns=tuple[int, str]) as pairs:
+        assert_type(pairs, ItemStream[tuple[int, str]])
+    async with caller.request_channel("shout", words()) as anything:
+        assert_type(anything, ItemStream[object])
 """
 WRONG = [
     "await chat.join(1)",
@@ -116,21 +125,194 @@ WRONG = [
     "caller.call(count, 'three')",
     "await caller.of(Board).read(1)",
     "number: int = await caller.request_response('greet', returns=str)",
+    "number: int = await caller.request_response('greet', returns=int | None)",
+    "number: int = await caller.request_response('greet', returns=Annotated[str, 1])",
+    "number: int = await caller.request_response('greet')",
     "number = 1; number = caller.decode(None, str)",
     "numbers: ItemStream[int] = await caller.request_stream('c', returns=str).__aenter__()",
 ]
 
-PYRIGHT = shutil.which("pyright")
+APPLICATION = """\
+import sqlite3
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Annotated, Protocol, assert_type
+
+import trio
+
+from rsocket_trio import (
+    Authentication,
+    Call,
+    Caller,
+    Deadlines,
+    Forbidden,
+    Invalid,
+    Introspection,
+    Metadata,
+    OutgoingCall,
+    Principal,
+    Provided,
+    RequestFacts,
+    Requester,
+    ResumeFacts,
+    Router,
+    Setup,
+    Stopping,
+    Unauthenticated,
+    concurrency_limit,
+    connect,
+    declaration,
+    injected,
+    rate_limit,
+    request_response,
+    request_stream,
+    send_deadline,
+    serve,
+)
+from rsocket_trio.testing import connected_pair
 
 
-def with_mypy(program: Path) -> str:
-    command = [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={program.parent}/cache"]
-    return checked([*command, str(program)])
+class User(str): ...
 
 
-def with_pyright(program: Path) -> str:
-    assert PYRIGHT is not None
-    return checked([PYRIGHT, "--pythonpath", sys.executable, str(program)])
+class Database:
+    def price(self, item: str) -> float:
+        return {"tea": 2.5}[item]
+
+
+class Basket(list[str]): ...
+
+
+async def open_database(router: Router) -> AsyncIterator[Database]:
+    yield Database()
+
+
+async def known(
+    auth: Authentication | None, facts: Setup | RequestFacts | ResumeFacts
+) -> User:
+    assert_type(facts.principal, object)
+    if auth is not None:
+        raise Unauthenticated("nobody has a token")
+    return User("ada")
+
+
+async def timed(call: Call) -> AsyncIterator[None]:
+    began = trio.current_time()
+    assert_type(call.principal, object)
+    yield
+    call.attributes["took"] = trio.current_time() - began
+    assert_type(call.attributes, dict[str, object])
+    print(call.route.name, call.outcome, call.deadline)
+
+
+async def logged(call: OutgoingCall) -> AsyncIterator[None]:
+    yield
+    print(call.route.name, call.outcome)
+
+
+def user_of(call: Call) -> object:
+    return call.principal
+
+
+def unknown(error: KeyError) -> Invalid:
+    return Invalid(f"there is no {error.args[0]}")
+
+
+def basket() -> Basket:
+    return Basket()
+
+
+@declaration(prefix="shop.")
+class Shop(Protocol):
+    @request_response("{item}.price")
+    async def price(self, item: str) -> float: ...
+
+    @request_stream()
+    def prices(self, items: list[str]) -> AsyncIterator[float]: ...
+
+
+class Service:
+    async def price(
+        self, item: str, user: Annotated[User, Principal], database: Annotated[Database, Provided]
+    ) -> float:
+        return database.price(item)
+
+    async def prices(
+        self, items: list[str], stopping: Stopping, database: Annotated[Database, Provided]
+    ) -> AsyncIterator[float]:
+        for item in items:
+            yield database.price(item)
+
+
+router = Router(
+    lifespan=open_database,
+    authenticate=known,
+    middleware=[timed, Deadlines(), rate_limit(10, by=user_of), concurrency_limit(3)],
+    errors={
+        KeyError: unknown,
+        PermissionError: Forbidden("not you"),
+        OSError: lambda error: Invalid(f"{error}"),
+    },
+)
+router.provide(sqlite3.Connection, lambda: sqlite3.connect(":memory:"), scope="application")
+router.provide(Basket, basket, scope="connection")
+router.add(Service(), as_=Shop)
+
+
+@router.connection
+async def visit(requester: Requester) -> AsyncIterator[trio.Event]:
+    yield trio.Event()
+
+
+@router.request_response("hash", thread=True)
+def hashed(data: bytes) -> int:
+    return hash(data)
+
+
+@router.fire_and_forget("seen")
+async def seen(item: str, basket: Annotated[Basket, Provided]) -> None:
+    basket.append(item)
+
+
+@router.request_channel("double", middleware=[timed])
+async def double(numbers: AsyncIterable[int], call: Call = injected) -> AsyncIterator[int]:
+    async for number in numbers:
+        yield 2 * number
+
+
+router.include(router.introspection(authenticate=known), "about.")
+
+
+async def main() -> list[str]:
+    with router.override(Database, Database()):
+        async with connected_pair(router) as requester:
+            caller = Caller(requester, middleware=[send_deadline, logged])
+            shop = caller.of(Shop, metadata=Metadata(), prefetch=2)
+            assert_type(await shop.price("tea"), float)
+            async with shop.prices(["tea"]) as prices:
+                async for price in prices:
+                    assert_type(price, float)
+            about = caller.of(Introspection, prefix="about.")
+            async with about.describe() as routes:
+                found = [route.route or "" async for route in routes]
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, router, "tcp://127.0.0.1:0")
+        async with connect(server.uris[0]) as requester:
+            await Caller(requester).fire_and_forget("seen", "tea")
+        await server.aclose()
+    return found
+"""
+
+
+def with_mypy(directory: Path) -> str:
+    programs = [str(program) for program in directory.glob("*.py")]
+    command = [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={directory}/cache"]
+    return checked([*command, *programs])
+
+
+def with_pyright(directory: Path) -> str:
+    (directory / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    command = [sys.executable, "-m", "basedpyright", f"--project={directory}"]
+    return checked([*command, f"--pythonpath={sys.executable}"])
 
 
 def checked(command: list[str]) -> str:
@@ -141,30 +323,50 @@ def checked(command: list[str]) -> str:
     return done.stdout
 
 
+def lines_with_errors(output: str) -> set[tuple[str, int]]:
+    found = re.findall(r"(\w+\.py):(\d+)(?::\d+)?(?: -|:) error", output)
+    return {(name, int(line)) for name, line in found}
+
+
+def if_installed(checker: Callable[[Path], str], distribution: str) -> object:
+    reason = f"{distribution} is not installed: pip install '.[types]'"
+    absent = not any(distributions(name=distribution))
+    return pytest.param(checker, marks=pytest.mark.skipif(absent, reason=reason), id=distribution)
+
+
+each_checker = pytest.mark.parametrize(
+    "checker", [if_installed(with_mypy, "mypy"), if_installed(with_pyright, "basedpyright")]
+)
+
+
 @pytest.mark.seconds(300)
 @pytest.mark.programs
-@pytest.mark.parametrize(
-    "checker",
-    [
-        pytest.param(
-            with_mypy,
-            marks=pytest.mark.skipif(
-                not any(distributions(name="mypy")), reason="mypy is not installed"
-            ),
-        ),
-        pytest.param(
-            with_pyright,
-            marks=pytest.mark.skipif(PYRIGHT is None, reason="pyright is not installed"),
-        ),
-    ],
-)
-def test_both_ends_are_typed(checker, tmp_path: Path) -> None:
+@each_checker
+def test_both_ends_are_typed(checker: Callable[[Path], str], tmp_path: Path) -> None:
     """Right calls have the declared types; each wrong line is an error, and no other line is."""
-    program = tmp_path / "program.py"
     at = PROGRAM.count("\n") + 4
     lines = "".join(f"    {line}\n" for line in WRONG)
     wrong = f"\n\nasync def wrong(caller: Caller, chat: Chat) -> None:\n{lines}"
-    program.write_text(PROGRAM + wrong)
-    output = checker(program)
-    found = re.findall(r"program\.py:(\d+)(?::\d+)?(?: -|:) error", output)
-    assert {int(line) for line in found} == {at + i for i in range(len(WRONG))}, output
+    (tmp_path / "program.py").write_text(PROGRAM + wrong)
+    output = checker(tmp_path)
+    expected = {("program.py", at + i) for i in range(len(WRONG))}
+    assert lines_with_errors(output) == expected, output
+
+
+@pytest.mark.seconds(300)
+@pytest.mark.programs
+@each_checker
+def test_whole_applications_are_typed(checker: Callable[[Path], str], tmp_path: Path) -> None:
+    """One with all features, and the chat of the examples with its tests, have no error."""
+    (tmp_path / "application.py").write_text(APPLICATION)
+    for program in (Path(ROOT) / "examples" / "chat").glob("*.py"):
+        (tmp_path / program.name).write_text(program.read_text())
+    output = checker(tmp_path)
+    assert output.startswith(("Success: no issues found in 8", "0 errors")), output
+
+
+def test_the_application_can_be_served() -> None:
+    """What the checkers have no objection to is an application, whose parts fit together."""
+    names: dict[str, Any] = {"__name__": "application"}
+    exec(APPLICATION, names)
+    assert "shop.{item}.price" in trio.run(names["main"])

@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import sys
 import typing
+from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
 
@@ -150,3 +151,40 @@ def test_all_parts_of_a_signature_are_checked():
     assert "LeaseSource" in words_of(rsocket_trio.LeaseOptions)
     assert "Authenticate" in words_of(rsocket_trio.Router)
     assert {"Authenticate", "AnyPayload", "Dial", "MakePair"} <= aliases()
+
+
+def test_users_get_no_any():
+    """Type checkers know all that applications give and get: no signature has `Any`.
+
+    Other than in the signatures of Python's own that are taken over, and in a coroutine's first two
+    types, which nobody sees.
+    """
+    none_of(
+        fault
+        for package, _, thing in exported()
+        if package in {"rsocket_trio", "rsocket_trio.testing"}
+        and thing is not rsocket_trio.ReloadableContext
+        for fault in untyped(thing)
+    )
+
+
+def untyped(thing):
+    if is_untyped(thing):
+        yield f"{thing} is an alias"
+    for function in functions_of(thing):
+        for seen in typing.get_overloads(function) or [function]:
+            names = namespace(seen.__module__)
+            hints = typing.get_type_hints(seen, names, names, include_extras=True)
+            yield from (
+                f"{seen.__qualname__} has {hint} for {name}"
+                for name, hint in hints.items()
+                if is_untyped(hint)
+            )
+
+
+def is_untyped(hint):
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is Coroutine:
+        arguments = arguments[2:]
+    flat = (each for one in arguments for each in (one if isinstance(one, list) else [one]))
+    return hint is typing.Any or any(map(is_untyped, flat))
