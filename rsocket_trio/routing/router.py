@@ -417,7 +417,7 @@ class Router(Responder):
         self,
         *,
         authenticate: Authenticate,
-        routes: Callable[[RouteDescription, Any], bool] | None = None,
+        routes: Callable[[RouteDescription, object], bool] | None = None,
     ) -> Router:
         """Return a router that answers what `describe` does, to be included under a prefix.
 
