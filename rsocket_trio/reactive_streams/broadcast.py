@@ -20,7 +20,7 @@ from .demand import Demand
 from .errors import TooManyElements
 from .interfaces import Subscriber, Subscription
 from .iterating import IterablePublisher, check_prefetch
-from .operators.guarded import cancel, drop_upstream, refuse, request
+from .operators.guarded import cancel, drop_upstream, request
 from .operators.joints import BEHIND_PROCESSORS, jointed
 from .queued_emission import Seat
 
@@ -83,7 +83,7 @@ class Broadcast(IterablePublisher[T]):
         """
         check_subscriber(subscriber)
         if self._over:
-            refuse(subscriber, self._end)
+            Seat(subscriber).start_ended(self._end)
             return
         seat = _Seat(jointed(subscriber), self)
         seat.start()

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 __all__ = [
     "check_element",
     "check_error",
+    "check_nursery",
     "check_subscriber",
     "check_subscription",
     "demand_error",
@@ -73,6 +74,22 @@ def check_error(error: object) -> None:
         raise TypeError("the error must not be None (rule 2.13)")
     if not isinstance(error, Exception):
         raise TypeError(f"the error must be an Exception, not {type(error).__name__} (rule 2.13)")
+
+
+def check_nursery(what: str, nursery: object) -> None:
+    """Check the nursery for the tasks of a publisher or an operator.
+
+    Args:
+        what: Whose nursery it is, e.g. ``"throttle()"``.
+        nursery: It.
+
+    Raises:
+        TypeError: It has no ``start_soon``.
+    """
+    if not callable(getattr(nursery, "start_soon", None)):
+        raise TypeError(
+            f"the nursery of {what} must be a trio.Nursery, not {type(nursery).__name__}"
+        )
 
 
 def iterator_of(source: Iterable[T]) -> Iterator[T]:

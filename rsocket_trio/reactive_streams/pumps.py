@@ -20,7 +20,7 @@ from ..entrance import Home, not_at_home
 from ..errors import single_error
 from ..log_policy import logger
 from ..one_waiter import OneWaiter
-from .checks import check_subscriber, null_element
+from .checks import check_nursery, check_subscriber, null_element
 from .errors import AlreadySubscribed, SourceClosed
 from .interfaces import Subscriber
 from .iterating import IterablePublisher, close_iterator
@@ -50,7 +50,11 @@ def from_async_iterable(
             an async generator function. An iterator, for example a generator object, can be
             subscribed to once.
         nursery: The owner of the tasks.
+
+    Raises:
+        TypeError: ``nursery`` is no nursery.
     """
+    check_nursery("from_async_iterable()", nursery)
     once = _Once(source)
 
     @asynccontextmanager
@@ -77,7 +81,11 @@ def from_channel(
     Args:
         channel: A memory channel, a `PayloadStream`, or any other.
         nursery: The owner of the task.
+
+    Raises:
+        TypeError: ``nursery`` is no nursery.
     """
+    check_nursery("from_channel()", nursery)
     once = _Once(channel)
 
     @asynccontextmanager

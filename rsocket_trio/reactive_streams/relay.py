@@ -10,7 +10,7 @@ from .demand import Demand
 from .errors import AlreadySubscribed, TooManyElements
 from .interfaces import Processor, Publisher, Subscriber, Subscription
 from .iterating import IterablePublisher
-from .operators.guarded import cancel, check_publisher, drop_upstream, refuse, request
+from .operators.guarded import cancel, check_publisher, drop_upstream, request
 from .operators.joints import BEHIND_PROCESSORS, jointed
 from .queued_emission import Seat
 
@@ -49,7 +49,7 @@ class Relay(IterablePublisher[T]):
         """
         check_subscriber(subscriber)
         if self._seat is not None:
-            refuse(subscriber, AlreadySubscribed("a relay has one subscriber"))
+            Seat(subscriber).start_ended(AlreadySubscribed("a relay has one subscriber"))
             return
         seat = Seat(jointed(subscriber), on_request=self.requested, on_end=self.left)
         self._seat = seat

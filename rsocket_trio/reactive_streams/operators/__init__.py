@@ -8,10 +8,10 @@
     async for number in evens:
         print(number)
 
-Demand passes from the subscriber through the operators to the source: nothing is requested that
-nobody wants, and whatever waits does so in a buffer with a bound. A function of the user that
-raises ends the stream with ``on_error``, and cancels the source. Operators that need time take a
-nursery, which owns their tasks.
+Demand passes from the subscriber through the operators to the source: before the first demand
+nothing is requested but by `buffer`, and whatever waits does so in a buffer with a bound. A
+function of the user that raises ends the stream with ``on_error``, and cancels the source.
+Operators that need time take a nursery, which owns their tasks.
 
 The modules, in reading order:
 

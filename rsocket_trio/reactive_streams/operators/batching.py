@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import trio
 
+from ..checks import check_nursery
 from ..demand import MAX_DEMAND
 from ..interfaces import Publisher, Subscriber
 from .guarded import check_count, check_seconds
@@ -50,6 +51,8 @@ def batch(
         check_seconds("the seconds of batch()", seconds)
     if (seconds is None) is not (nursery is None):
         raise ValueError("batch() needs a nursery if it has seconds, and only then")
+    if nursery is not None:
+        check_nursery("batch()", nursery)
 
     def operator(source: Publisher[T]) -> Operated[T, list[T]]:
         return Operated(source, partial(_Batch, size, seconds, nursery))

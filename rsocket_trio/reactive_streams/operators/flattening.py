@@ -1,9 +1,9 @@
 """A publisher for each element: `flat_map`; the elements of several as they come: `merge`.
 
-Each of the inner publishers has a queue of its own, which has room for `PREFETCH` elements: as
-many are requested ahead. The queues take turns, so no inner publisher starves another. The source
-is asked for a new inner publisher when one has ended and its elements are sent. So at most
-``concurrency`` times ``prefetch`` elements wait.
+Nothing is requested before the first demand. Then each of the inner publishers has a queue of its
+own, which has room for `PREFETCH` elements: as many are requested ahead. The queues take turns, so
+no inner publisher starves another. The source is asked for a new inner publisher when one has ended
+and its elements are sent. So at most ``concurrency`` times ``prefetch`` elements wait.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def flat_map(
 def merge(*publishers: Publisher[T], prefetch: int = PREFETCH) -> IterablePublisher[T]:
     """Make a publisher of the elements of several, in the order in which they come.
 
-    All are subscribed to at once. It completes when all are complete; the first error ends it.
+    All are subscribed to at once, and asked for elements with the first demand. It completes when
+    all are complete; the first error ends it.
 
     Example::
 
@@ -98,8 +99,10 @@ def merge(*publishers: Publisher[T], prefetch: int = PREFETCH) -> IterablePublis
     """
     for each in publishers:
         check_publisher(each)
-    together = flat_map(_itself, max(1, len(publishers)), prefetch=prefetch)
-    return together(from_iterable(publishers))
+    concurrency = max(1, len(publishers))
+    check_count("the prefetch of merge()", prefetch)
+    merged = partial(_FlatMap[Any, T], _itself, concurrency, prefetch, at_once=True)
+    return Operated(from_iterable(publishers), merged)
 
 
 def merge_with(*publishers: Publisher[Any], prefetch: int = PREFETCH) -> Operator[Any, Any]:
@@ -125,6 +128,7 @@ class _FlatMap(Emission[R], Generic[T, R]):
     """The subscriber of the source, and the subscription of the downstream."""
 
     __slots__ = (
+        "_at_once",
         "_complete",
         "_concurrency",
         "_function",
@@ -135,6 +139,7 @@ class _FlatMap(Emission[R], Generic[T, R]):
         "_subscribed",
         "operators_below",
         "upstream",
+        "wanted",
     )
 
     def __init__(
@@ -143,6 +148,8 @@ class _FlatMap(Emission[R], Generic[T, R]):
         concurrency: int,
         prefetch: int,
         downstream: Subscriber[R],
+        *,
+        at_once: bool = False,
     ) -> None:
         super().__init__(downstream)
         self._function: Callable[[T], Publisher[R]] | None = function
@@ -150,8 +157,10 @@ class _FlatMap(Emission[R], Generic[T, R]):
         self._prefetch = prefetch
         self._subscribed = False
         self._complete = False
+        self._at_once = at_once  # The source is a list: to ask it costs nothing.
+        self.wanted = False  # Whether the downstream has requested anything.
         self.upstream: Subscription | None = None
-        self._inners: set[_Inner[R]] = set()
+        self._inners: dict[_Inner[R], None] = {}
         self.operators_below = below(downstream)
         self._owed = 0  # Inner publishers to ask the source for.
         self._ready: deque[_Inner[R]] = deque()  # Those whose queue has elements, in turn.
@@ -166,14 +175,15 @@ class _FlatMap(Emission[R], Generic[T, R]):
         self._subscribed = True
         self.upstream = subscription
         self.start()
-        self._ask(self._concurrency)
+        if self._at_once:
+            self._ask(self._concurrency)
 
     def on_next(self, element: T, /) -> None:
         if element is None:
             check_element(element)
         function = self._function
-        if self._over or function is None:
-            return  # rule 2.8
+        if self._over or self._complete or function is None:
+            return  # rules 2.8, 1.7
         if not self._subscribed or len(self._inners) >= self._concurrency:
             self.end(too_many())
             return
@@ -186,21 +196,26 @@ class _FlatMap(Emission[R], Generic[T, R]):
         if not self.active:
             return  # The function has cancelled.
         inner = _Inner(self, self._prefetch)
-        self._inners.add(inner)
+        self._inners[inner] = None
         attach(publisher, inner)
 
     def on_error(self, error: Exception, /) -> None:
         check_error(error)
         self.upstream = None
-        self.end(error)
+        if not self._complete:  # rule 1.7
+            self.end(error)
 
     def on_complete(self) -> None:
         self.upstream = None
         self._complete = True
-        if self._subscribed:
-            self.wake()
-        else:  # the source breaks rule 1.9
-            self.end()
+        try:
+            if self._subscribed:
+                self.wake()
+            else:  # the source breaks rule 1.9
+                self.end()
+        except RecursionError:  # for another attempt
+            self._complete = False
+            raise
 
     # For the inner publishers.
 
@@ -214,7 +229,7 @@ class _FlatMap(Emission[R], Generic[T, R]):
 
         The loop asks for it. If it was the last one, the loop ends this.
         """
-        self._inners.discard(inner)
+        self._inners.pop(inner, None)
         self._owed += 1
         self.wake()
 
@@ -223,6 +238,14 @@ class _FlatMap(Emission[R], Generic[T, R]):
             request(self.upstream, n, self.end)
 
     # The emission.
+
+    def _requested(self, n: int) -> None:
+        if not self.wanted:
+            self.wanted = True
+            for inner in [*self._inners]:
+                inner.begin()
+            if not self._at_once:
+                self._ask(self._concurrency)
 
     def _emit(self, subscriber: Subscriber[R], limit: int) -> int:
         sent = 0
@@ -277,7 +300,7 @@ class _FlatMap(Emission[R], Generic[T, R]):
         drop_upstream(self)
         for inner in [*self._inners]:
             inner.cancel()
-            self._inners.discard(inner)
+            self._inners.pop(inner, None)
 
 
 class _Inner(Generic[R]):
@@ -311,14 +334,19 @@ class _Inner(Generic[R]):
             cancel(subscription)  # rule 2.5
             return
         self.upstream = subscription
+        if self._owner.wanted:
+            self.begin()
+
+    def begin(self) -> None:
+        """Request the first elements: there is demand for some of them."""
         self._ask(self._prefetch)
 
     def on_next(self, element: R, /) -> None:
         if element is None:
             check_element(element)
         owner = self._owner
-        if owner is None:
-            return  # rule 2.8
+        if owner is None or self._over:
+            return  # rules 2.8, 1.7
         if not self._expected.outstanding:
             owner.end(too_many())
             return
@@ -330,14 +358,18 @@ class _Inner(Generic[R]):
     def on_error(self, error: Exception, /) -> None:
         check_error(error)
         self.upstream = None
-        if self._owner is not None:
+        if self._owner is not None and not self._over:  # rule 1.7
             self._owner.end(error)
 
     def on_complete(self) -> None:
         self.upstream = None
         self._over = True
         if not self.queue:
-            self._drained()
+            try:
+                self._drained()
+            except RecursionError:  # for another attempt
+                self._over = False
+                raise
 
     def was_sent(self) -> None:
         """One of the elements was sent."""

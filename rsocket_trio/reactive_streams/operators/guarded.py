@@ -28,7 +28,6 @@ __all__ = [
     "drop_upstream",
     "fail",
     "ignore",
-    "refuse",
     "request",
     "subscribe",
 ]
@@ -119,22 +118,6 @@ def complete(subscriber: Subscriber[Any]) -> None:
         report_failure("on_complete", own_traceback(raised))
 
 
-def refuse(subscriber: Subscriber[Any], error: Exception | None) -> None:
-    """Signal on_subscribe and then the end (rule 1.9): on_complete without an error."""
-    try:
-        subscriber.on_subscribe(NOTHING)
-    except RecursionError:
-        on_short_stack(subscriber.on_error, error or StackExhausted("on_subscribe"))
-        return
-    except Exception as raised:  # of the subscriber (rule 2.13)
-        report_failure("on_subscribe", own_traceback(raised))
-        return
-    if error is None:
-        complete(subscriber)
-    else:
-        fail(subscriber, error)
-
-
 def subscribe(publisher: Publisher[Any], subscriber: Subscriber[Any]) -> None:
     """Subscribe one of our own subscribers; a publisher that raises has failed (rule 1.9)."""
     try:
@@ -185,7 +168,10 @@ def check_seconds(name: str, value: float) -> None:
 
     Raises:
         ValueError: It is not positive, or not finite.
+        TypeError: It is not a number.
     """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     # This form of the condition also refuses NaN.
     if not 0 < value < float("inf"):
         raise ValueError(f"{name} must be greater than 0 and finite, not {value!r}")

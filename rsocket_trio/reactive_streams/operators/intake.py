@@ -38,11 +38,12 @@ class Intake(QueueEmission[R], Generic[T, R]):
         operators_below: This operator and those behind it, up to a joint: see `joints`.
     """
 
-    __slots__ = ("_subscribed", "expected", "operators_below", "upstream")
+    __slots__ = ("_source_over", "_subscribed", "expected", "operators_below", "upstream")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
         self._subscribed = False
+        self._source_over = False
         self.upstream: Subscription | None = None
         self.expected = Demand()
         self.operators_below = below(downstream)
@@ -97,7 +98,8 @@ class Intake(QueueEmission[R], Generic[T, R]):
         if self._over:
             return  # rule 2.8
         if not self.expected.outstanding:
-            self.end(too_many())
+            if not self._source_over:
+                self.end(too_many())
             return
         self.expected.take()
         self.received(element)
@@ -105,16 +107,34 @@ class Intake(QueueEmission[R], Generic[T, R]):
     def on_error(self, error: Exception, /) -> None:
         """Hand the error on at once (rule 4.2): elements that wait are dropped."""
         check_error(error)
-        self.upstream = None
-        self.end(error)
+        if self._source_over:
+            return
+        try:
+            self._left()
+            self.end(error)
+        except RecursionError:  # for another attempt
+            self._source_over = False
+            raise
 
     def on_complete(self) -> None:
         """Hand the completion on, behind the elements that wait."""
+        if self._source_over:
+            return
+        try:
+            self._left()
+            if self._subscribed:
+                self.completed()
+            else:  # the source breaks rule 1.9
+                self.end()
+        except RecursionError:  # for another attempt
+            self._source_over = False
+            raise
+
+    def _left(self) -> None:
+        """The source has sent its last signal: what it sends nevertheless is void (rule 1.7)."""
+        self._source_over = True
         self.upstream = None
-        if self._subscribed:
-            self.completed()
-        else:  # the source breaks rule 1.9
-            self.end()
+        self.expected = Demand()
 
     # The subscription of the downstream.
 

@@ -120,8 +120,9 @@ class Joint(Intake[T, T]):
         if not self._subscribed:  # the source breaks rule 1.9
             super().on_error(error)
             return
-        self.upstream = None
-        self.close(error)  # What waits here is on its way, so the error comes behind it.
+        if not self._source_over:
+            self._left()
+            self.close(error)  # What waits here is on its way, so the error comes behind it.
 
     # The subscription of the downstream.
 

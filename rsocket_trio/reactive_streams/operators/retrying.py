@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice, repeat
+from itertools import repeat
 from random import random
 from typing import Any, Final, TypeVar
 
 import trio
 
 from ...protocol.retry import Retry
-from ..checks import check_subscriber
+from ..checks import check_nursery, check_subscriber
 from ..emission import own_traceback
 from ..interfaces import Publisher, Subscriber
 from ..iterating import IterablePublisher
@@ -43,8 +43,10 @@ def retry(
         pipe(readings, ops.retry(backoff=Retry(max_delay=5), nursery=nursery))
 
     Args:
-        times: How many times to subscribe again; ``None``: as often as ``backoff`` says.
-        backoff: The waits before that. Without it there is no wait.
+        times: How many times to subscribe again in all; ``None``: as often as ``backoff`` says.
+        backoff: The waits before that. Without it there is no wait. They begin anew after an
+            attempt from which an element was handed on, and so does the count of
+            `Retry.max_attempts`: those are attempts in a row.
         nursery: With ``backoff``: where each subscription has its task. When it is cancelled, a
             subscriber that waits gets the last error, and others `SourceClosed`.
         when: Called with the error; if the result is not true, the error is handed on at once.
@@ -60,6 +62,10 @@ def retry(
         raise ValueError("retry() without a limit needs waits: times or backoff")
     if (backoff is None) is not (nursery is None):
         raise ValueError("retry() needs a nursery if it has backoff, and only then")
+    if nursery is not None:
+        check_nursery("retry()", nursery)
+    if backoff is not None and not isinstance(backoff, Retry):
+        raise TypeError(f"the backoff of retry() must be a Retry, not {type(backoff).__name__}")
     if when is not None:
         check_function(when)
 
@@ -83,7 +89,17 @@ class _Retried(IterablePublisher[T]):
 
 
 class _Attempts(Succession[T]):
-    __slots__ = ("_error", "_publisher", "_ready", "_timer", "_waits", "_when")
+    __slots__ = (
+        "_backoff",
+        "_error",
+        "_left",
+        "_passed",
+        "_publisher",
+        "_ready",
+        "_timer",
+        "_waits",
+        "_when",
+    )
 
     def __init__(
         self,
@@ -96,7 +112,10 @@ class _Attempts(Succession[T]):
     ) -> None:
         super().__init__(downstream)
         self._publisher: Publisher[T] | None = publisher
-        self._waits = _waits(times, backoff)
+        self._left = times
+        self._backoff = backoff
+        self._waits = _waits(backoff)
+        self._passed = False  # Whether an element of this attempt was handed on.
         self._when = when
         self._ready = True
         self._timer = None if nursery is None else Timer(nursery, self._again, self._lost)
@@ -117,13 +136,17 @@ class _Attempts(Succession[T]):
     def completed(self) -> None:
         self.close()
 
+    def arrived(self, element: T) -> None:
+        self._passed = True
+        super().arrived(element)
+
     def failed(self, error: Exception) -> None:
         try:
             again = self._when is None or bool(self._when(error))
         except Exception as raised:  # of the function (rule 1.4)
             self.end(own_traceback(raised))
             return
-        wait = next(self._waits, None) if again else None
+        wait = self._next_wait() if again else None
         if wait is None:
             self.end(error)
         elif self._timer is None:
@@ -131,6 +154,16 @@ class _Attempts(Succession[T]):
         else:
             self._error = error
             self._timer.at(trio.current_time() + wait)
+
+    def _next_wait(self) -> float | None:
+        if self._left is not None:
+            if not self._left:
+                return None
+            self._left -= 1
+        if self._passed:
+            self._passed = False
+            self._waits = _waits(self._backoff)
+        return next(self._waits, None)
 
     def _again(self) -> None:
         self._ready = True
@@ -149,8 +182,5 @@ class _Attempts(Succession[T]):
             timer.stop()
 
 
-def _waits(times: int | None, backoff: Retry | None) -> Iterator[float]:
-    if backoff is None:
-        return repeat(0.0, times or 0)
-    waits = backoff.delays(random)
-    return waits if times is None else islice(waits, times)
+def _waits(backoff: Retry | None) -> Iterator[float]:
+    return repeat(0.0) if backoff is None else backoff.delays(random)

@@ -193,9 +193,10 @@ class Stage(Generic[T, R]):
             # The source breaks rule 1.9: its first signal is the last one.
             self.upstream = NOTHING
             try:
-                downstream.on_subscribe(NOTHING)
+                downstream.on_subscribe(self)
             except Exception as error:  # of the subscriber (rule 2.13)
                 self.harmed("on_subscribe", error)
                 return None
+            downstream = self.downstream  # None if it has cancelled
         self.release()
         return downstream

@@ -9,7 +9,7 @@ from ..checks import check_element, check_subscription, demand_of
 from ..errors import StackExhausted
 from ..interfaces import Publisher, Subscriber, Subscription
 from ..short_stack import on_short_stack
-from .guarded import NOTHING, cancel, check_count, refuse
+from .guarded import NOTHING, cancel, check_count
 from .operator import Operated, Operator
 from .stage import IDLE, SIGNALLING, Stage
 
@@ -52,14 +52,12 @@ class _Take(Stage[T, T]):
         self._requestable = count
 
     def on_subscribe(self, subscription: Subscription, /) -> None:
-        downstream = self.downstream
-        if self._remaining or downstream is None:
+        if self._remaining or self.downstream is None:
             super().on_subscribe(subscription)
             return
         check_subscription(subscription)
-        self.release()
         cancel(subscription)
-        refuse(downstream, None)
+        self.on_complete()
 
     def on_next(self, element: T, /) -> None:
         if element is None:

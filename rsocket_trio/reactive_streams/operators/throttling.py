@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import trio
 
+from ..checks import check_nursery
 from ..interfaces import Publisher, Subscriber
 from .guarded import check_seconds
 from .intake import Intake
@@ -36,8 +37,10 @@ def throttle(interval: float, nursery: trio.Nursery) -> Operator[Any, Any]:
 
     Raises:
         ValueError: The interval is not positive, or not finite.
+        TypeError: An argument has the wrong type.
     """
     check_seconds("the interval of throttle()", interval)
+    check_nursery("throttle()", nursery)
 
     def operator(source: Publisher[T]) -> Operated[T, T]:
         return Operated(source, partial(_Throttle, interval, nursery))

@@ -168,15 +168,28 @@ def test_more_than_was_requested_fills_no_memory(operator):
 def test_an_error_of_one_publisher_cancels_the_others():
     """In a merge all others are cancelled, and what waits is dropped."""
     hands = [ByHand() for _ in range(3)]
-    recorder = Recorder()
+    recorder = Recorder(first=1)
     ops.merge(*hands).subscribe(recorder)
+    hands[0].subscriber.on_next("sent")
     hands[0].subscriber.on_next("dropped")
     error = ValueError("it fails")
     hands[1].subscriber.on_error(error)
-    assert recorder.signals == ["subscribe", error]
+    assert recorder.signals == ["subscribe", "sent", error]
     assert [each.subscription.cancelled for each in hands] == [1, 0, 1]
     hands[2].subscriber.on_next("late")
-    assert recorder.signals == ["subscribe", error]
+    assert recorder.signals == ["subscribe", "sent", error]
+
+
+def test_nothing_is_requested_before_the_first_demand():
+    """`merge` subscribes to all at once, and no source makes an element that nobody wants."""
+    hands = [ByHand() for _ in range(2)]
+    outer, merged, flattened = ByHand(), Recorder(), Recorder()
+    ops.merge(*hands, prefetch=8).subscribe(merged)
+    ops.flat_map(just, 4)(outer).subscribe(flattened)
+    assert [hand.subscription.requested for hand in (*hands, outer)] == [[], [], []]
+    merged.request(1)
+    flattened.request(1)
+    assert [hand.subscription.requested for hand in (*hands, outer)] == [[8], [8], [4]]
 
 
 def test_publishers_take_turns():

@@ -5,12 +5,22 @@ Modules of rsocket_trio.reactive_streams.operators: timers, throttling, batching
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import attrs
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from rsocket_trio.protocol.retry import Retry
-from rsocket_trio.reactive_streams import SourceClosed, from_iterable, never, pipe
+from rsocket_trio.reactive_streams import (
+    SourceClosed,
+    from_async_iterable,
+    from_channel,
+    from_iterable,
+    never,
+    pipe,
+)
 from rsocket_trio.reactive_streams import operators as ops
 from tests.reactive_streams.recording import ByHand, Recorder
 
@@ -118,17 +128,41 @@ async def test_retry_waits_longer_each_time(nursery, autojump_clock):
 
     def source():
         times.append(trio.current_time())
-        yield len(times)
         raise ValueError(f"attempt {len(times)}")
+        yield
 
     recorder = Recorder(100)
     operator = ops.retry(3, backoff=WAITS, nursery=nursery)
     pipe(from_iterable(source), operator).subscribe(recorder)
     await trio.sleep(60)
     assert [time - times[0] for time in times] == pytest.approx([0, 1, 3, 7])
-    assert recorder.elements == [1, 2, 3, 4]
     (error,) = recorder.terminals
     assert str(error) == "attempt 4"
+
+
+async def test_an_element_ends_a_row_of_failures(nursery, autojump_clock):
+    """Behind it the waits, and the attempts that may fail in a row, begin anew; `times` does not.
+
+    Otherwise a stream that fails once an hour waits for minutes after a day, and ends after some.
+    """
+    times = []
+
+    def source():
+        times.append(trio.current_time())
+        if len(times) % 3 == 0:
+            yield len(times)
+        raise ValueError(f"attempt {len(times)}")
+
+    in_a_row = attrs.evolve(WAITS, max_attempts=3)
+    recorder = Recorder(100)
+    operator = ops.retry(8, backoff=in_a_row, nursery=nursery)
+    pipe(from_iterable(source), operator).subscribe(recorder)
+    await trio.sleep(60)
+    waits = [after - before for before, after in pairwise(times)]
+    assert waits == pytest.approx([1, 2, 1, 2, 4, 1, 2, 4])
+    assert recorder.elements == [3, 6, 9]
+    (error,) = recorder.terminals
+    assert str(error) == "attempt 9"
 
 
 async def test_a_cancelled_retry_does_not_try_again(nursery, autojump_clock):
@@ -240,5 +274,23 @@ async def test_the_arguments_are_checked(nursery):
         lambda: ops.retry(1, nursery=nursery),
     ):
         with pytest.raises(ValueError):
+            wrong()
+    for wrong, text in (
+        (
+            lambda: ops.throttle("a", nursery),
+            r"the interval of throttle\(\) must be a number, not str",
+        ),
+        (lambda: ops.batch(2, "a", nursery), r"the seconds of batch\(\) must be a number, not str"),
+        (lambda: ops.throttle(1, None), r"the nursery of throttle\(\) must be a trio.Nursery"),
+        (lambda: ops.batch(2, 1, "n"), r"the nursery of batch\(\) must be a trio.Nursery, not str"),
+        (lambda: ops.retry(backoff=WAITS, nursery=3), r"the nursery of retry\(\) must be"),
+        (
+            lambda: ops.retry(backoff=3, nursery=nursery),
+            r"the backoff of retry\(\) must be a Retry",
+        ),
+        (lambda: from_async_iterable(never, "n"), r"the nursery of from_async_iterable\(\) must"),
+        (lambda: from_channel(never, "n"), r"the nursery of from_channel\(\) must be"),
+    ):
+        with pytest.raises(TypeError, match=text):
             wrong()
     pipe(never(), ops.throttle(1, nursery))  # Without a subscriber there is no task.
