@@ -64,7 +64,7 @@ SLACK = 300 * KIB
 
 def table() -> dict[str, str]:
     """Return the rows of the page: what is sent, and what it costs."""
-    text = PAGE.read_text(encoding="utf-8").partition(TITLE)[2].partition("\n## ")[0]
+    text = PAGE.read_text(encoding="utf-8").partition(TITLE)[2].partition("\n##")[0]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
     return {f"{wire}: {what}": cost for wire, what, cost, *_ in rows[2:]}
 

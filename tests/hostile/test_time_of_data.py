@@ -36,7 +36,7 @@ SIZE = 64 * 2**10
 
 def calls_of(row: str) -> float:
     """Return the calls for each byte that the page allows."""
-    text = PAGE.read_text(encoding="utf-8").partition(TITLE)[2].partition("\n## ")[0]
+    text = PAGE.read_text(encoding="utf-8").partition(TITLE)[2].partition("\n##")[0]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
     return float({data: calls for data, calls, _ in rows[2:]}[row].split()[0])
 
