@@ -13,13 +13,14 @@ from tokens import token_of
 from rsocket_trio import (
     BearerAuthentication,
     Caller,
+    Dial,
     Forbidden,
     Metadata,
-    Payload,
     Rejected,
     RejectedSetup,
+    connect,
 )
-from rsocket_trio.testing import connected_pair
+from rsocket_trio.testing import served
 
 
 @pytest.fixture(autouse=True)
@@ -29,15 +30,15 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def client(token: str) -> AsyncGenerator[Chat]:
-    """Connect a user to the router that runs."""
-    setup = Payload(b"", Metadata(auth=BearerAuthentication(token)).encode())
-    async with connected_pair(router.accept, setup=setup) as requester:
+async def client(dial: Dial, token: str) -> AsyncGenerator[Chat]:
+    """Connect a user."""
+    me = Metadata(auth=BearerAuthentication(token))
+    async with connect(dial, setup_metadata=me) as requester:
         yield Caller(requester).of(Chat)
 
 
 async def test_history_and_news() -> None:
-    async with router.lifespan(), client(token_of("ada")) as chat:
+    async with served(router) as dial, client(dial, token_of("ada")) as chat:
         await chat.join("lobby")
         first = await chat.say("lobby", "hello")
         async with chat.messages("lobby") as messages:
@@ -49,21 +50,21 @@ async def test_history_and_news() -> None:
 
 
 async def test_presence_ends_with_the_connection() -> None:
-    async with router.lifespan(), client(token_of("bob")) as bob:
-        async with client(token_of("cleo")) as cleo:
+    async with served(router) as dial, client(dial, token_of("bob")) as bob:
+        async with client(dial, token_of("cleo")) as cleo:
             assert await cleo.join("lobby") == ["cleo"]
             assert await bob.join("lobby") == ["bob", "cleo"]
         assert await bob.join("lobby") == ["bob"]
 
 
 async def test_a_room_must_be_joined() -> None:
-    async with router.lifespan(), client(token_of("dan")) as chat:
+    async with served(router) as dial, client(dial, token_of("dan")) as chat:
         with pytest.raises(Forbidden, match="join the room first"):
             await chat.say("lobby", "hello")
 
 
 async def test_nobody_is_everywhere() -> None:
-    async with router.lifespan(), client(token_of("fay")) as chat:
+    async with served(router) as dial, client(dial, token_of("fay")) as chat:
         for number in range(20):
             await chat.join(f"room-{number}")
         with pytest.raises(Forbidden, match="20 rooms"):
@@ -76,7 +77,7 @@ async def test_nobody_floods(autojump_clock: trio.testing.MockClock) -> None:
         for _ in range(40):
             await chat.join("lobby")
 
-    async with router.lifespan(), client(token_of("eve")) as chat:
+    async with served(router) as dial, client(dial, token_of("eve")) as chat:
         with pytest.raises(Rejected, match="too many requests"):
             await flood(chat)
         await trio.sleep(1)
@@ -84,7 +85,7 @@ async def test_nobody_floods(autojump_clock: trio.testing.MockClock) -> None:
 
 
 async def test_a_token_must_be_signed() -> None:
-    async with router.lifespan():
+    async with served(router) as dial:
         with pytest.raises(RejectedSetup, match="a token of this chat"):
-            async with client("ada.0000"):
+            async with client(dial, "ada.0000"):
                 pass

@@ -25,7 +25,7 @@ from ..transports.memory import memory_transport_pair
 from .cancel_everywhere import cancel_everywhere
 from .faulty import FaultyStream, FaultyTransport
 from .frame_peer import FramePeer
-from .in_memory import connected_pair, frame_peer_client, frame_peer_server
+from .in_memory import connected_pair, frame_peer_client, frame_peer_server, served
 from .leaks import assert_no_leaks
 from .peer import KnownAnswers
 from .transport_suite import MakePair, check_transport
@@ -43,4 +43,5 @@ __all__ = [
     "frame_peer_client",
     "frame_peer_server",
     "memory_transport_pair",
+    "served",
 ]

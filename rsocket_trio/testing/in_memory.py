@@ -5,6 +5,10 @@
     async with connected_pair(my_responder) as requester:
         assert await requester.request_response(Payload(b"ping")) == Payload(b"pong")
 
+    async with served(my_responder) as dial:                    # several clients of one application
+        async with connect(dial) as first, connect(dial) as second:
+            ...
+
     async with frame_peer_client(my_responder) as peer:         # you write the client's frames
         await peer.send(RequestResponseFrame(1, data=b"ping"))
 
@@ -17,7 +21,7 @@ the block in a group.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -26,20 +30,68 @@ import trio
 
 from ..client import connect
 from ..config import ConnectionConfig
+from ..connection.dialling import Dial
+from ..connection.resume_options import ServerResume
 from ..interactions.block import Block, ungrouped
 from ..lease import LeaseOptions, LeaseSource
 from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..requester import Requester
-from ..responder import Acceptor, Responder
+from ..responder import Acceptor, Responder, check_responder, lifespan_of
 from ..server import serve_transport
+from ..transports.base import FrameTransport
 from ..transports.memory import memory_transport_pair
 from .frame_peer import FramePeer
 
-__all__ = ["connected_pair", "frame_peer_client", "frame_peer_server"]
+__all__ = ["connected_pair", "frame_peer_client", "frame_peer_server", "served"]
 
 _NO_SETUP: Final = Payload()
 _DEFAULTS: Final = ConnectionConfig()
+
+
+@asynccontextmanager
+async def served(
+    responder: Responder | Acceptor,
+    *,
+    config: ConnectionConfig = _DEFAULTS,
+    resume: ServerResume | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
+) -> AsyncIterator[Dial]:
+    """Serve any number of clients of one application, over memory.
+
+    ``async with served(router) as dial, connect(dial) as ada, connect(dial) as bob: ...``
+
+    Args:
+        responder: Answers the requests of all clients. Its `Responder.lifespan` is around the
+            block.
+        config: The configuration of the server.
+        resume: As for `rsocket_trio.serve`.
+        lease: Source of the leases that the server grants.
+
+    Yields:
+        The function that dials, for `rsocket_trio.connect`.
+
+    Raises:
+        TypeError: The responder is of a wrong type.
+
+    Checkpoint: on entering and on leaving, which waits until all clients are gone.
+    If cancelled: all connections end, as after any other exception of the block.
+    """
+    check_responder(responder)
+    accept = responder.accept if isinstance(responder, Responder) else responder
+    serve = partial(serve_transport, accept, config=config, resume=resume, lease=lease)
+    async with lifespan_of(responder), _running() as nursery:
+
+        @asynccontextmanager
+        async def dial() -> AsyncIterator[FrameTransport]:
+            client_end, server_end = memory_transport_pair()
+            nursery.start_soon(serve, server_end)
+            try:
+                yield client_end
+            finally:
+                client_end.close()
+
+        yield dial
 
 
 @asynccontextmanager
@@ -76,11 +128,9 @@ async def connected_pair(
     Checkpoint: on entering and on leaving.
     If cancelled: the connection ends, as after any other exception of the block.
     """
-    client_end, server_end = memory_transport_pair()
-    serving = partial(serve_transport, responder, server_end, config=config, lease=lease)
-    async with _running(serving):
+    async with served(responder, config=config, lease=lease) as dial:
         async with connect(
-            client_end,
+            dial,
             responder=client_responder,
             setup=setup,
             data_mime_type=data_mime_type,
@@ -117,7 +167,8 @@ async def frame_peer_client(
     """
     client_end, server_end = memory_transport_pair()
     serving = partial(serve_transport, responder, server_end, config=config, lease=lease)
-    async with _running(serving):
+    async with _running() as nursery:
+        nursery.start_soon(serving)
         async with FramePeer(client_end) as peer:
             if setup and lease is not None:
                 await peer.setup(lease=True)
@@ -159,7 +210,8 @@ async def frame_peer_server(
         accepted.set()
 
     async with FramePeer(server_end) as peer:
-        async with _running(partial(accept, peer)):
+        async with _running() as nursery:
+            nursery.start_soon(accept, peer)
             async with connect(
                 client_end, responder=responder, setup=setup, config=config, lease=lease
             ) as requester:
@@ -173,14 +225,13 @@ async def frame_peer_server(
 
 
 @asynccontextmanager
-async def _running(task: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Run a task beside the block and wait for its end. Cancel it if the block fails."""
+async def _running() -> AsyncIterator[trio.Nursery]:
+    """Give a nursery and wait for its tasks. Cancel them if the block fails."""
     block, own = Block(), list[BaseException]()
     with ungrouped(own), block.around():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(task)
             with block.body():
-                yield
+                yield nursery
             if block.error is not None:
                 own.append(block.error)
                 nursery.cancel_scope.cancel(reason="the block beside it failed")

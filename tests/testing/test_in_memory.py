@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
 import pytest
 
+from rsocket_trio import Caller, ClientResume, Provided, Router, ServerResume, connect
 from rsocket_trio.errors import RejectedSetup
 from rsocket_trio.frames import PayloadFrame, RequestResponseFrame, SetupFrame
 from rsocket_trio.payload import Payload
 from rsocket_trio.responder import Responder
-from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
+from rsocket_trio.testing.in_memory import (
+    connected_pair,
+    frame_peer_client,
+    frame_peer_server,
+    served,
+)
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
 
@@ -40,6 +50,51 @@ async def test_a_refused_pair_does_not_enter_its_block():
             raise AssertionError("entered")
 
 
+async def test_several_clients_of_one_application():
+    """What one client leaves in the application another one finds, and the lifespan is one."""
+    lifespans = []
+
+    async def lifespan() -> AsyncIterator[None]:
+        lifespans.append("entered")
+        yield
+        lifespans.append("left")
+
+    router = Router(lifespan=lifespan)
+    router.provide(list[str], list, scope="application")
+
+    @router.request_response("add")
+    async def add(text: str, texts: Annotated[list[str], Provided]) -> list[str]:
+        texts.append(text)
+        return texts
+
+    async with assert_no_leaks(), served(router) as dial:
+        async with connect(dial) as first, connect(dial) as second:
+            assert await Caller(first).request_response("add", "a") == ["a"]
+            assert await Caller(second).request_response("add", "b") == ["a", "b"]
+        async with connect(dial) as third:
+            assert await Caller(third).request_response("add", "c") == ["a", "b", "c"]
+        assert lifespans == ["entered"]
+    assert lifespans == ["entered", "left"]
+
+
+async def test_a_client_goes_on_with_its_session():
+    """A client dials again when its connection is lost: nothing of a stream is lost."""
+    dialled = []
+
+    @asynccontextmanager
+    async def dial_and_keep():
+        async with dial() as transport:
+            dialled.append(transport)
+            yield transport
+
+    async with served(KnownAnswers(), resume=ServerResume()) as dial:
+        async with connect(dial_and_keep, resume=ClientResume()) as requester:
+            await requester.request_response(Payload(b"one"))
+            dialled[0].close()
+            assert await requester.request_response(Payload(b"two")) == Payload(b"two")
+    assert len(dialled) == 2
+
+
 async def test_a_scripted_client_may_send_its_own_setup():
     """Without the automatic SETUP the script writes the first frame itself."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
@@ -57,7 +112,7 @@ async def test_a_scripted_server_has_received_the_setup():
         assert (setup.data, setup.metadata) == (b"who", b"am i")
 
 
-@pytest.mark.parametrize("make", [frame_peer_client, connected_pair])
+@pytest.mark.parametrize("make", [frame_peer_client, connected_pair, served])
 async def test_an_error_of_the_block_comes_out_unchanged(make):
     """It is neither grouped nor replaced, and no task is left running."""
 
