@@ -11,11 +11,12 @@ from .lazy import homes_of, lazily
 # exception also in our programs: see `rsocket_trio.__main__`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .client import connect
+    from .client import SetupSource, connect
     from .codecs import CodecError, Codecs
     from .config import ConnectionConfig, Limits
     from .connection.dialling import Dial
     from .connection.leases import ConnectionLeases
+    from .connection.reconnect import Attempt, ConnectionState, Reconnect
     from .connection.resume_options import ClientResume, ServerResume
     from .connection.session_store import MemorySessionStore, ResumableSession, SessionStore
     from .errors import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         MetadataError,
         MetadataTooLarge,
         MissingLease,
+        NotConnected,
         ProtocolError,
         Rejected,
         RejectedResume,
@@ -134,6 +136,7 @@ __all__ = [
     "ApplicationError",
     "ArgumentDescription",
     "Around",
+    "Attempt",
     "Authenticate",
     "Authentication",
     "BearerAuthentication",
@@ -150,6 +153,7 @@ __all__ = [
     "ConnectionConfig",
     "ConnectionLeases",
     "ConnectionLost",
+    "ConnectionState",
     "ConnectionStatistics",
     "CustomAuthentication",
     "CustomError",
@@ -186,6 +190,7 @@ __all__ = [
     "MetadataTooLarge",
     "Middleware",
     "MissingLease",
+    "NotConnected",
     "OnResume",
     "OnSetup",
     "Outcome",
@@ -198,6 +203,7 @@ __all__ = [
     "ProtocolError",
     "Provided",
     "RSocketError",
+    "Reconnect",
     "Rejected",
     "RejectedResume",
     "RejectedSetup",
@@ -219,6 +225,7 @@ __all__ = [
     "SessionStore",
     "Setup",
     "SetupError",
+    "SetupSource",
     "SimpleAuthentication",
     "Stopping",
     "StreamError",
@@ -251,20 +258,21 @@ __all__ = [
 
 _HOMES = homes_of(
     {
-        "client": "connect",
+        "client": "SetupSource connect",
         "codecs": "CodecError Codecs",
         "config": "ConnectionConfig Limits",
         "connection.dialling": "Dial",
         "connection.leases": "ConnectionLeases",
+        "connection.reconnect": "Attempt ConnectionState Reconnect",
         "connection.resume_options": "ClientResume ServerResume",
         "connection.session_store": "MemorySessionStore ResumableSession SessionStore",
         "errors": (
             "ApplicationError Canceled ClosedByPeer ConnectFailed ConnectionClosed "
             "ConnectionLost CustomError ErrorCode Forbidden FrameTooLong InternalError Invalid "
             "InvalidSetup LimitReached LocalProtocolError MalformedFrame MetadataError "
-            "MetadataTooLarge MissingLease ProtocolError Rejected RejectedResume RejectedSetup "
-            "RemoteProtocolError RSocketError SetupError StreamError StreamIdsExhausted "
-            "Unauthenticated UnsupportedSetup"
+            "MetadataTooLarge MissingLease NotConnected ProtocolError Rejected RejectedResume "
+            "RejectedSetup RemoteProtocolError RSocketError SetupError StreamError "
+            "StreamIdsExhausted Unauthenticated UnsupportedSetup"
         ),
         "interactions.demand": "PayloadStream StreamStatistics",
         "interactions.payload_body": "PayloadBody",

@@ -1,4 +1,4 @@
-"""The client: `connect`."""
+"""The client: `connect`, `SetupSource`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import trio
 
 from .config import ConnectionConfig, check_config
 from .connection.connection import Connection
-from .connection.dialling import Dial, Dialled
+from .connection.dialling import Dial, Dialled, raise_not_now
 from .connection.establish import begin_as_client, wait_accepted
-from .connection.fresh_sessions import Succession
+from .connection.patient_requests import PatientRequests
+from .connection.reconnect import Attempt, Reconnect
 from .connection.resume_client import ClientSession
 from .connection.resume_options import ClientResume, check_resume
 from .connection.sendable import not_sendable
+from .connection.succession import Succession
 from .errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -47,7 +49,11 @@ from .uri import Uri
 if TYPE_CHECKING:
     from .routing.outgoing import Outgoing, OutgoingMiddleware
 
-__all__ = ["connect"]
+__all__ = ["SetupSource", "connect"]
+
+T = TypeVar("T")
+SetupSource: TypeAlias = Callable[[Attempt], Awaitable[T]]
+"""Makes the payload, or the metadata, of the SETUP of the next session."""
 
 _NO_SETUP: Final = Payload()
 _DEFAULT_CONFIG: Final = ConnectionConfig()
@@ -58,14 +64,15 @@ async def connect(
     target: str | Uri | FrameTransport | Dial,
     *,
     responder: Responder | Acceptor | None = None,
-    setup: Payload = _NO_SETUP,
-    setup_metadata: Metadata | None = None,
+    setup: Payload | SetupSource[Payload] = _NO_SETUP,
+    setup_metadata: Metadata | SetupSource[Metadata] | None = None,
     data_mime_type: str = MIME.CBOR,
     metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
     resume: ClientResume | None = None,
+    reconnect: Reconnect | None = None,
     lease: LeaseOptions | LeaseSource | None = None,
     tracing: Tracing | None = None,
     protocol: str = "rsocket",
@@ -88,8 +95,12 @@ async def connect(
             `OSError` or one of trio's errors, which become `ConnectFailed`. Any other exception
             counts as a fault of the function, which is not called again then.
         responder: Answers the server's requests.
-        setup: Data and metadata of the SETUP frame, for the server's acceptor.
-        setup_metadata: Added in front of the metadata of ``setup``, e.g. ``Metadata(auth=...)``.
+        setup: Data and metadata of the SETUP frame, for the server's acceptor. Or an async function
+            that returns them: it is called before each dial for a new session, and is given the
+            `Attempt`, so that tokens are fresh. The time for it, and for the dial, is
+            `ConnectionConfig.setup_timeout`. Its errors count as those of a function that dials.
+        setup_metadata: Added in front of the metadata of ``setup``, e.g. ``Metadata(auth=...)``; or
+            a function, as for ``setup``.
         data_mime_type: MIME type of the data of all payloads of this connection.
         metadata_mime_type: MIME type of the metadata of all payloads. Routes need the default, or
             the MIME type of routing metadata.
@@ -102,6 +113,11 @@ async def connect(
             both directions only pause; their frames are not lost, doubled or reordered. Frames on
             stream 0 (metadata_push) may be lost. The server has to offer resumption. Your own
             transport cannot be dialled again, so ``resume`` is an error with it.
+        reconnect: Try again if the first dial fails, and begin a new session after each that is
+            over, or that the server is going to end. The requester goes on with it; see
+            `Requester.state`. With ``resume``, sessions are resumed where that is possible, and a
+            server that refuses it is asked without at every other attempt. An error as ``resume``
+            is.
         lease: Ask the server to use leases. The value is the options, or only the source of the
             leases we grant to the server. Our requests then wait for the server's LEASE, and the
             server's requests for ours.
@@ -118,7 +134,8 @@ async def connect(
 
     Raises:
         ConnectFailed: No connection could be made, or the server did not answer; ``__cause__``
-            holds the exception of the dialler.
+            holds the exception of the dialler. With ``reconnect`` this, `ConnectionClosed` and
+            `RejectedSetup` come only after the last of `Retry.max_attempts`.
         SetupError: The server refused: `RejectedSetup`, `InvalidSetup` or `UnsupportedSetup`,
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
@@ -135,30 +152,34 @@ async def connect(
     check_config(config)
     check_mime_name(data_mime_type, "data_mime_type")
     check_mime_name(metadata_mime_type, "metadata_mime_type")
-    argument("setup", setup, instance_of(Payload))
-    if type(setup.data) is not bytes or not isinstance(setup.metadata, bytes | None):
-        raise not_sendable(setup)
-    argument("setup_metadata", setup_metadata, instance_of(Metadata, none=True))
     argument("tracing", tracing, instance_of(Tracing, none=True))
     check_protocol(protocol)
-    surround: Callable[[Requester], Outgoing | None] | None = None
+    surround: Callable[[Requester, PatientRequests | None], Outgoing | None] | None = None
     if middleware != ():
         # Importing it takes as long as all the rest, which clients without middleware do not need.
         from .routing.outgoing import around_requests
 
         surround = around_requests(middleware)
     headers = normal_headers(headers)
-    if setup_metadata is not None:
-        encoded = setup_metadata.encode(metadata_mime_type, more=setup.metadata)
-        setup = Payload(setup.data, encoded)
     check_resume(resume, ClientResume)
+    argument("reconnect", reconnect, instance_of(Reconnect, none=True))
     if responder is not None:
         check_responder(responder)
-    leases = lease_options(lease)
     draft = protocol == "reactivesocket"
-    if resume is not None and isinstance(target, FrameTransport):
+    client = _Client(
+        responder,
+        setup,
+        setup_metadata,
+        data_mime_type,
+        metadata_mime_type,
+        config,
+        lease_options(lease),
+        draft=draft,
+    )
+    if isinstance(target, FrameTransport) and (resume is not None or reconnect is not None):
+        option = "resume" if reconnect is None else "reconnect"
         raise LocalProtocolError(
-            "resume= cannot be used with a transport, as connect cannot dial it again: give "
+            f"{option}= cannot be used with a transport, as connect cannot dial it again: give "
             "connect an address, or a function that dials"
         )
     if resume is not None and draft:
@@ -167,29 +188,21 @@ async def connect(
             'protocol="rsocket"'
         )
     dial = _dialler(target, headers, ssl_context, config)
+    patient: PatientRequests | None = None
+    if reconnect is None:
+        opened = _one_session(client, dial, resume, config)
+    else:
+        succession = Succession(reconnect, resume, dial, config, client)
+        patient = PatientRequests(succession)
+        opened = _many_sessions(client, succession)
     block = Block()
     with block.around():
-        async with lifespan_of(responder), Dialled(dial) as transport:
-            if draft:
-                transport = speak_reactivesocket(
-                    transport, client=True, max_frame_size=config.limits.max_frame_size
-                )
-            session = None if resume is None else ClientSession(resume, dial, transport, config)
-            async with _connection(
-                transport,
-                responder,
-                setup,
-                data_mime_type,
-                metadata_mime_type,
-                config,
-                leases,
-                session,
-            ) as requester:
-                requester.tracing = tracing
-                if surround is not None:
-                    requester._surround(surround(requester))  # noqa: SLF001 - it made it
-                with block.body():
-                    yield requester
+        async with lifespan_of(responder), opened as requester:
+            requester.tracing = tracing
+            around = None if surround is None else surround(requester, patient)
+            requester._surround(around or patient)  # noqa: SLF001 - `client` made it
+            with block.body():
+                yield requester
 
 
 def _dialler(
@@ -223,101 +236,191 @@ def _dialler(
     return target
 
 
-@asynccontextmanager
-async def _connection(
-    transport: FrameTransport,
-    responder: Responder | Acceptor | None,
-    setup: Payload,
-    data_mime_type: str,
-    metadata_mime_type: str,
-    config: ConnectionConfig,
-    lease: LeaseOptions | None,
-    session: ClientSession | None,
-) -> AsyncIterator[Requester]:
-    requester: Requester | None = None
-    blocks: list[AbstractAsyncContextManager[None] | None] = []
+class _Client:
+    """Begins the connections of one client, all with one requester.
 
-    async def begin(session: ClientSession | None) -> tuple[Connection, Requester]:
-        nonlocal requester
-        carrier = transport if session is None else session.link
-        connection = Connection(carrier, config, client=True, lease=lease)
-        if requester is None:
-            requester = make(Requester, connection, metadata_mime_type, data_mime_type)
-        token = None if session is None else session.token
-        begin_as_client(connection, setup, data_mime_type, metadata_mime_type, resume_token=token)
+    Attributes:
+        requester: The requester, once a connection has begun.
+        renewable: Whether a function of the application makes the SETUP.
+    """
+
+    def __init__(
+        self,
+        responder: Responder | Acceptor | None,
+        setup: Payload | SetupSource[Payload],
+        setup_metadata: Metadata | SetupSource[Metadata] | None,
+        data_mime_type: str,
+        metadata_mime_type: str,
+        config: ConnectionConfig,
+        lease: LeaseOptions | None,
+        *,
+        draft: bool,
+    ) -> None:
+        self.requester: Requester | None = None
+        self.renewable = callable(setup) or callable(setup_metadata)
+        self._responder = Responder() if responder is None else responder
+        self._setup = setup
+        self._setup_metadata = setup_metadata
+        self._data_mime_type = data_mime_type
+        self._metadata_mime_type = metadata_mime_type
+        self._config = config
+        self._lease = lease
+        self._draft = draft
+        self._fixed = None if self.renewable else self._composed(setup, setup_metadata)
+
+    async def setup(self, attempt: Attempt) -> Payload:
+        """See `rsocket_trio.connection.succession.Beginning`.
+
+        Checkpoint: as the application's functions do.
+        If cancelled: as the application's functions do.
+        """
+        if self._fixed is not None:
+            return self._fixed
+        setup, metadata = self._setup, self._setup_metadata
+        try:
+            if callable(setup):
+                setup = await setup(attempt)
+            if callable(metadata):
+                metadata = await metadata(attempt)
+        except Exception as error:  # from the application's functions; raised again if unknown
+            raise_not_now(error, "there is no SETUP")
+            raise
+        return self._composed(setup, metadata)
+
+    def _composed(self, setup: object, metadata: object) -> Payload:
+        argument("setup", setup, instance_of(Payload))
+        argument("setup_metadata", metadata, instance_of(Metadata, none=True))
+        assert isinstance(setup, Payload)
+        if type(setup.data) is not bytes or not isinstance(setup.metadata, bytes | None):
+            raise not_sendable(setup)
+        if isinstance(metadata, Metadata):
+            encoded = metadata.encode(self._metadata_mime_type, more=setup.metadata)
+            return Payload(setup.data, encoded)
+        return setup
+
+    async def begin(
+        self, carrier: FrameTransport, setup: Payload, token: bytes | None
+    ) -> tuple[Connection, AbstractAsyncContextManager[None] | None]:
+        """See `rsocket_trio.connection.succession.Beginning`.
+
+        Raises:
+            LocalProtocolError: The SETUP does not fit into a frame.
+            Exception: What the acceptor raised.
+
+        Checkpoint: as the acceptor does.
+        If cancelled: as the acceptor is.
+        """
+        config, mime_types = self._config, (self._data_mime_type, self._metadata_mime_type)
+        if self._draft:
+            at_most = config.limits.max_frame_size
+            carrier = speak_reactivesocket(carrier, client=True, max_frame_size=at_most)
+        connection = Connection(carrier, config, client=True, lease=self._lease)
+        if self.requester is None:
+            self.requester = make(Requester, connection, *reversed(mime_types))
+        begin_as_client(connection, setup, *mime_types, resume_token=token)
         facts = Setup(
             data=setup.data,
             metadata=setup.metadata,
-            data_mime_type=data_mime_type,
-            metadata_mime_type=metadata_mime_type,
+            data_mime_type=self._data_mime_type,
+            metadata_mime_type=self._metadata_mime_type,
             keepalive_interval=config.keepalive_interval,
             max_lifetime=config.max_lifetime,
             transport=carrier.info,
             ours=True,
             stopping=Stopping(connection.lifecycle.drain_begun),
         )
-        accepted = await accept_with(
-            Responder() if responder is None else responder, facts, requester
-        )
-        blocks.append(accepted.connection_block())
-        if blocks[-1] is not None and session is not None and session.resume.fresh_session:
-            raise TypeError(
-                "a responder with a block around each connection cannot be used with "
-                "fresh_session=True, whose sessions follow each other on one requester: open in "
-                "Router(lifespan=...) what is for all of them, or connect again yourself"
-            )
+        accepted = await accept_with(self._responder, facts, self.requester)
+        block = accepted.connection_block()
         connection.open(accepted)
-        return connection, requester
+        return connection, block
 
-    async def begin_anew(session: ClientSession) -> Connection:
-        connection, requester = await begin(session)
-        requester._rebind(connection)  # noqa: SLF001 - this function made the requester
-        return connection
+    def adopt(self, connection: Connection) -> None:
+        """See `rsocket_trio.connection.succession.Beginning`."""
+        assert self.requester is not None
+        self.requester._rebind(connection)  # noqa: SLF001 - this class made the requester
 
-    connection, requester = await begin(session)
-    run: Callable[..., Awaitable[None]] = partial(_run, connection)
-    close = connection.lifecycle.close
-    if session is not None:
-        succession = Succession(session, begin_anew)
-        run, close = partial(succession.run, connection), succession.close
-        if session.resume.fresh_session:
-            requester._expect_more(succession.ended)  # noqa: SLF001 - as above
-    peer = transport.info.peer or transport.info.scheme
-    run = partial(run_within, blocks.pop(), peer, config.setup_timeout, run)
+
+@asynccontextmanager
+async def _one_session(
+    client: _Client,
+    dial: Dial,
+    resume: ClientResume | None,
+    config: ConnectionConfig,
+) -> AsyncIterator[Requester]:
+    """Dial once, in this task, and run one session within the block."""
+    setup = await client.setup(Attempt())
+    async with Dialled(dial) as transport:
+        if resume is None:
+            connection, block = await client.begin(transport, setup, None)
+            run: Callable[..., Awaitable[None]] = connection.run_as_client
+        else:
+            session = ClientSession(resume, dial, transport, config)
+            connection, block = await client.begin(session.link, setup, session.token)
+            run = partial(session.run, connection)
+        peer = transport.info.peer or transport.info.scheme
+        run = partial(run_within, block, peer, config.setup_timeout, run)
+
+        async def begin(nursery: trio.Nursery) -> None:
+            await nursery.start(run)
+            if config.confirm_setup:
+                await wait_accepted(connection)
+
+        async with _run(begin, connection.lifecycle.close, lambda: connection.transport):
+            assert client.requester is not None
+            yield client.requester
+
+
+@asynccontextmanager
+async def _many_sessions(client: _Client, succession: Succession) -> AsyncIterator[Requester]:
+    """Run one session after the other within the block."""
+
+    async def begin(nursery: trio.Nursery) -> None:
+        failure = await nursery.start(succession.run)
+        if failure is not None:
+            raise NotEntered(failure)
+
+    async with _run(begin, succession.close, lambda: requester.transport):
+        assert client.requester is not None
+        requester = client.requester
+        requester._expect_more(succession)  # noqa: SLF001 - `client` made it
+        yield requester
+
+
+@asynccontextmanager
+async def _run(
+    begin: Callable[[trio.Nursery], Awaitable[None]],
+    close: Callable[[], None],
+    transport: Callable[[], object],
+) -> AsyncIterator[None]:
+    """Surround the block with the nursery of what runs meanwhile.
+
+    Args:
+        begin: Starts that, or raises why there is no connection.
+        close: Ends it. It is synchronous: every stream fails now, and the task that uses it queues
+            a CANCEL.
+        transport: Returns what carries the frames, for the text of an error.
+
+    Raises:
+        Exception: There is no connection.
+        InternalError: A task has crashed.
+    """
     refused: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
             try:
-                await nursery.start(run)
-                if config.confirm_setup:
-                    await wait_accepted(connection)
-                yield requester
+                await begin(nursery)
+                yield
             except (SetupError, ConnectionClosed, ConnectFailed) as error:
                 # Raised below: out of a nursery it would be in an exception group.
                 refused = error
             except NotEntered as error:
                 refused = error.error
             finally:
-                # Synchronous: every stream fails now, and the task that uses it queues a CANCEL.
                 close()
     except BaseExceptionGroup as group:
         _, urgent = group.split(Exception)
         if urgent is not None:
             raise  # Cancelled or KeyboardInterrupt
-        raise InternalError(
-            f"a task of the connection {crash(group, connection.transport)}"
-        ) from group
+        raise InternalError(f"a task of the connection {crash(group, transport())}") from group
     if refused is not None:
         raise refused
-
-
-async def _run(
-    connection: Connection, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-) -> None:
-    config = connection.config
-    await connection.run(
-        [],
-        interval=config.keepalive_interval,
-        max_lifetime=config.max_lifetime,
-        task_status=task_status,
-    )

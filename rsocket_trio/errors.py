@@ -12,10 +12,11 @@
     ├─ ConnectFailed                no connection could be made (see ``__cause__``)
     ├─ SetupError                   the peer refused our SETUP: code and reason
     │  ├─ InvalidSetup  ├─ UnsupportedSetup  ├─ RejectedSetup
-    ├─ RejectedResume               the peer refused our RESUME
     ├─ ConnectionClosed             the connection is over; ``__cause__`` says why
     │  ├─ ConnectionLost            the transport broke, or the peer fell silent
-    │  └─ ClosedByPeer              the peer ended it with an ERROR on stream 0
+    │  ├─ ClosedByPeer              the peer ended it with an ERROR on stream 0
+    │  ├─ RejectedResume            the peer refused our RESUME
+    │  └─ NotConnected              a client that connects again has no connection now
     ├─ StreamError                  an ERROR on one stream: code, data, stream_id
     │  ├─ ApplicationError  ├─ Rejected  ├─ Canceled  ├─ Invalid  ├─ CustomError
     ├─ MissingLease                 leases are in use, and no lease allows the request
@@ -57,6 +58,7 @@ __all__ = [
     "MetadataLengthError",
     "MetadataTooLarge",
     "MissingLease",
+    "NotConnected",
     "ProtocolError",
     "RSocketError",
     "Rejected",
@@ -70,6 +72,7 @@ __all__ = [
     "UnsupportedSetup",
     "addressed",
     "fresh_copy",
+    "never_sent",
     "outcome_of_ours",
     "setup_error",
     "single_error",
@@ -118,9 +121,15 @@ class RSocketError(Exception):
         of_our_request: Whether this is what a request, a call or a connection of ours has ended
             with. Such an error speaks about another peer than the one whose request a handler
             answers. So a handler that lets it fall through has failed, and does not answer with it.
+        sent: Of an error with which a request of ours has ended: false if nothing of the request
+            has left this process. True if it has left, or may have.
+        unprocessed: Whether it is certain that the peer has not begun to process that request, so
+            that it may be repeated: it was not sent, or the peer says so.
     """
 
     of_our_request: bool = False
+    sent: bool = True
+    unprocessed: bool = False
 
 
 class ProtocolError(RSocketError):
@@ -130,13 +139,16 @@ class ProtocolError(RSocketError):
 class LocalProtocolError(ProtocolError):
     """You asked for something the protocol does not allow; nothing was sent."""
 
+    sent = False
+    unprocessed = True
+
 
 class StreamIdsExhausted(LocalProtocolError):
     """The connection has sent as many requests as it can; nothing was sent.
 
     Each request has an id of its own, and a connection of RSocket has 2^30 of them for each side.
     Open streams go on. For more requests make a new connection: a client with
-    `ClientResume.fresh_session` does so itself, before the ids are used up.
+    ``reconnect=`` does so itself, before the ids are used up.
     """
 
 
@@ -283,6 +295,7 @@ class SetupError(_CodedError):
     """
 
     default_code: ClassVar[int] = ErrorCode.REJECTED_SETUP
+    unprocessed = True
 
     def __init__(self, data: str | bytes = "", *, code: int | None = None) -> None:
         super().__init__(data, code=self.default_code if code is None else code)
@@ -306,7 +319,25 @@ class RejectedSetup(SetupError):
     default_code: ClassVar[int] = ErrorCode.REJECTED_SETUP
 
 
-class RejectedResume(_CodedError):
+class ConnectionClosed(RSocketError):
+    """The connection is over; ``__cause__`` says why, if the reason is known."""
+
+
+class ConnectionLost(ConnectionClosed):
+    """The transport broke or ended, or the peer was silent for longer than its lifetime."""
+
+
+class NotConnected(ConnectionClosed):
+    """A client with ``reconnect=`` has no connection now, and the request may not wait (longer).
+
+    Nothing was sent. ``__cause__`` says why, as far as is known. See `rsocket_trio.Reconnect`.
+    """
+
+    sent = False
+    unprocessed = True
+
+
+class RejectedResume(_CodedError, ConnectionClosed):
     """The server does not resume the session: its streams are lost.
 
     Attributes:
@@ -316,14 +347,6 @@ class RejectedResume(_CodedError):
 
     def __init__(self, data: str | bytes = "", *, code: int = ErrorCode.REJECTED_RESUME) -> None:
         super().__init__(data, code=code)
-
-
-class ConnectionClosed(RSocketError):
-    """The connection is over; ``__cause__`` says why, if the reason is known."""
-
-
-class ConnectionLost(ConnectionClosed):
-    """The transport broke or ended, or the peer was silent for longer than its lifetime."""
 
 
 class ClosedByPeer(_CodedError, ConnectionClosed):
@@ -371,6 +394,7 @@ class Rejected(StreamError):
     """The responder refused the request without processing any of it: you may retry it."""
 
     default_code: ClassVar[int] = ErrorCode.REJECTED
+    unprocessed = True
 
 
 class LimitReached(Rejected):
@@ -434,6 +458,9 @@ class MissingLease(RSocketError):
     Nothing was sent. `rsocket_trio.LeaseOptions` says which requests wait.
     """
 
+    sent = False
+    unprocessed = True
+
 
 class InternalError(RSocketError):
     """A task of a connection crashed. ``__cause__`` holds the original exception.
@@ -474,6 +501,12 @@ def outcome_of_ours(error: _R) -> _R:
     """Note that a request of ours has ended with this error, and return it."""
     error.of_our_request = True
     return error
+
+
+def never_sent(error: RSocketError) -> None:
+    """Note that nothing of a request of ours has left; the error is the caller's own."""
+    error.sent = False
+    error.unprocessed = True
 
 
 def addressed(error: BaseException, *kinds: type[_R]) -> _R | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 
@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from .arguments import check_source, payload_for, window_for
+from .connection.reconnect import ConnectionState, StateChanges
 from .errors import fresh_copy
 from .frames.metadata_push import encode_metadata_push
 from .interactions.demand import PayloadStream
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .config import Limits
     from .connection.connection import Connection
     from .connection.leases import ConnectionLeases
+    from .connection.succession import Succession
     from .tracing import Tracing
     from .transports.base import TransportInfo
 
@@ -43,7 +45,10 @@ _EMPTY = Payload()
 
 
 class _Outgoing(Protocol):
-    """Runs middleware around requests; see `rsocket_trio.routing.outgoing.Outgoing`."""
+    """Is around each request, see `rsocket_trio.routing.outgoing.Outgoing` and `PatientRequests`.
+
+    What it is given sends the request on the connection that the requester has then.
+    """
 
     def answer(
         self,
@@ -51,6 +56,8 @@ class _Outgoing(Protocol):
         route: str | None,
         metadata: Metadata | None,
         send: Callable[[Metadata | None], Awaitable[T]],
+        *,
+        idempotent: bool = False,
     ) -> Coroutine[Any, Any, T]: ...
 
     async def send(
@@ -67,6 +74,8 @@ class _Outgoing(Protocol):
         route: str | None,
         metadata: Metadata | None,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
+        *,
+        idempotent: bool = False,
     ) -> AbstractAsyncContextManager[T]: ...
 
 
@@ -118,18 +127,18 @@ class Requester(
         self.data_mime_type = data_mime_type
         self.tracing: Tracing | None = None
         self._outgoing: _Outgoing | None = None
-        self._last_ended: trio.Event | None = None
+        self._succession: Succession | None = None
 
     def _surround(self, outgoing: _Outgoing | None) -> None:
-        """Run middleware around each request."""
+        """Let something be around each request."""
         self._outgoing = outgoing
 
-    def _expect_more(self, last_ended: trio.Event) -> None:
-        """Expect fresh sessions, until ``last_ended`` is set."""
-        self._last_ended = last_ended
+    def _expect_more(self, succession: Succession) -> None:
+        """Expect more than one session."""
+        self._succession = succession
 
     def _rebind(self, connection: Connection) -> None:
-        """Go on with the connection of a fresh session."""
+        """Go on with the connection of the next session."""
         self._connection = connection
         self._sender = connection.sender
 
@@ -145,7 +154,7 @@ class Requester(
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is over; with `ClientResume.fresh_session` another may follow."""
+        """Whether the connection is over; with ``reconnect=`` another may follow: see `state`."""
         return self._connection.lifecycle.failure is not None
 
     @property
@@ -156,6 +165,34 @@ class Requester(
         one now. False again when the connection is over; see `closed`.
         """
         return self._connection.lifecycle.draining
+
+    @property
+    def state(self) -> ConnectionState:
+        """Where the client stands, or this side of one connection.
+
+        Without ``reconnect=`` it goes from `ConnectionState.CONNECTED` through
+        `ConnectionState.DRAINING`, if an end is announced, to `ConnectionState.CLOSED`.
+        """
+        if self._succession is not None:
+            return self._succession.state
+        lifecycle = self._connection.lifecycle
+        if lifecycle.failure is not None:
+            return ConnectionState.CLOSED
+        return ConnectionState.DRAINING if lifecycle.draining else ConnectionState.CONNECTED
+
+    def states(self) -> AsyncIterator[ConnectionState]:
+        """Return the states from now on: ``async for state in requester.states()``.
+
+        The first one is the present one. Who reads slowly misses states, and never the last one;
+        after `ConnectionState.CLOSED` the iteration ends.
+        """
+        return StateChanges(lambda: self.state, self._changed)
+
+    def _changed(self) -> trio.Event:
+        if self._succession is not None:
+            return self._succession.changed
+        lifecycle = self._connection.lifecycle
+        return lifecycle.ended if lifecycle.draining else lifecycle.drain_begun
 
     @property
     def leases(self) -> ConnectionLeases | None:
@@ -174,6 +211,7 @@ class Requester(
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
+        idempotent: bool = False,
     ) -> Coroutine[Any, Any, Payload | None]:
         """Send one request and wait for its one response.
 
@@ -182,6 +220,8 @@ class Requester(
                 `ConnectionConfig.fragment_size`. A `StreamedPayload` is sent while its data come.
             route: Added in front of the payload's metadata, as routing metadata.
             metadata: Added behind the route: authentication, trace, MIME types and more.
+            idempotent: The peer may process it twice, so a client with ``reconnect=`` repeats it
+                once if the connection ends before the response comes.
 
         Returns:
             The response; ``None`` if the responder completed without a value.
@@ -206,6 +246,7 @@ class Requester(
                 lambda metadata: request_response(
                     self._sender, self._composed(payload, route, metadata)
                 ),
+                idempotent=idempotent,
             )
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
@@ -440,7 +481,7 @@ class Requester(
     async def wait_closed(self) -> Exception:
         """Wait until the connection is over for good, e.g. to clean up after a client.
 
-        With `ClientResume.fresh_session` this waits for the end of the last session.
+        With ``reconnect=`` this waits until no other session follows.
 
         Returns:
             The reason, which every open request got too. `ClosedByPeer` if the peer announced it,
@@ -455,9 +496,9 @@ class Requester(
         If cancelled: nothing changes.
         """
         self._connection.lifecycle.home.check("this requester")
-        ended = self._connection.lifecycle.ended if self._last_ended is None else self._last_ended
-        await ended.wait()
-        failure = self._connection.lifecycle.failure
+        succession = self._succession
+        await (self._connection.lifecycle if succession is None else succession).ended.wait()
+        failure = (self._connection.lifecycle if succession is None else succession).failure
         if failure is None:  # the client was closed between two sessions
             return trio.ClosedResourceError("the connection was closed here")
         return fresh_copy(failure)

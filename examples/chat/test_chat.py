@@ -17,7 +17,7 @@ from rsocket_trio import (
     Forbidden,
     Metadata,
     Rejected,
-    RejectedSetup,
+    SetupError,
     connect,
 )
 from rsocket_trio.testing import served
@@ -86,6 +86,6 @@ async def test_nobody_floods(autojump_clock: trio.testing.MockClock) -> None:
 
 async def test_a_token_must_be_signed() -> None:
     async with served(router) as dial:
-        with pytest.raises(RejectedSetup, match="a token of this chat"):
+        with pytest.raises(SetupError, match="a token of this chat"):
             async with client(dial, "ada.0000"):
                 pass

@@ -44,7 +44,12 @@ Sessions that outlive their connections:
 - ``retention``: the frames that one end keeps for the other, within bounds
 - ``dialling``: functions of applications that make transports
 - ``resume_client``: a session at a client: dials again, and offers to resume
-- ``fresh_sessions``: a new session after one that is over or drains
 - ``session_store``: finds the sessions of a server by their tokens
 - ``resume_server``: the sessions of a server
+
+Clients that connect again and again:
+
+- ``reconnect``: the settings, and which refusals are final
+- ``succession``: the sessions of a client, one after the other
+- ``patient_requests``: requests that wait for a session, and some that are repeated
 """

@@ -174,6 +174,22 @@ class Connection:
 
         await self._engine.run(reader, begin)
 
+    async def run_as_client(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """`run` with the times that the SETUP names.
+
+        Checkpoint: always.
+        If cancelled: as `run`.
+        """
+        config = self.config
+        await self.run(
+            [],
+            interval=config.keepalive_interval,
+            max_lifetime=config.max_lifetime,
+            task_status=task_status,
+        )
+
     def close_gracefully(self, reason: str = "") -> None:
         """Send CONNECTION_CLOSE, let the open streams finish, then end with the peer."""
         lifecycle = self.lifecycle

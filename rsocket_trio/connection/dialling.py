@@ -21,7 +21,7 @@ from ..sockets.failures import describe_failure
 from ..transports.base import FrameTransport
 from ..transports.dial import NO_CONNECTION
 
-__all__ = ["Dial", "Dialled", "wait_to_dial"]
+__all__ = ["Dial", "Dialled", "raise_not_now", "wait_to_dial"]
 
 Dial: TypeAlias = Callable[[], AbstractAsyncContextManager[FrameTransport]]
 """Makes a transport, and closes it with the block."""
@@ -56,12 +56,7 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
             manager = _called(self._dial)
             transport = await manager.__aenter__()
         except Exception as error:  # from the application's dialler; raised again if unknown
-            alone = single_error(error)
-            if isinstance(alone, ConnectFailed):
-                raise alone from alone.__cause__
-            if _is_no_connection(alone):
-                text = f"cannot connect: {describe_failure(alone)}"
-                raise ConnectFailed(text) from alone
+            raise_not_now(error, "cannot connect")
             raise
         self._manager = manager
         return transport
@@ -106,6 +101,23 @@ async def wait_to_dial(delay: float, end: float, per_attempt: float) -> float | 
     await trio.sleep_until(min(trio.current_time() + delay, end))
     now = trio.current_time()
     return None if now >= end else min(now + per_attempt, end)
+
+
+def raise_not_now(error: Exception, what: str) -> None:
+    """Raise `ConnectFailed` if an error of the application's code means "not now".
+
+    Args:
+        error: The error.
+        what: What has failed, for the text.
+
+    Raises:
+        ConnectFailed: It means that; it is the cause, or was a `ConnectFailed` itself.
+    """
+    alone = single_error(error)
+    if isinstance(alone, ConnectFailed):
+        raise alone from alone.__cause__
+    if _is_no_connection(alone):
+        raise ConnectFailed(f"{what}: {describe_failure(alone)}") from alone
 
 
 def _is_no_connection(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ offers to resume. The answer of the server decides:
 
 A dialler that makes no connection counts as an attempt too. A dialler that fails in another way
 (`connection/dialling.py`) ends the session: it would fail again. Another session may follow a
-session that is over: `rsocket_trio.connection.fresh_sessions`.
+session that is over: `rsocket_trio.connection.succession`.
 """
 
 from __future__ import annotations
@@ -198,10 +198,5 @@ class ClientSession:
         return self.link.attach(transport, peer_received=position, received=frames[1:])
 
     def _refused(self, error: RejectedResume, connection: Connection) -> None:
-        if self.resume.fresh_session:
-            lost = ConnectionLost(f"the session was not resumed: {error}")
-            lost.__cause__ = error
-            connection.lifecycle.end(lost)
-        else:
-            connection.lifecycle.end(error)
+        connection.lifecycle.end(error)
         self.link.fail(str(error))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ..field_checks import COUNT, FLAG, SECONDS, instance_of, sized, whole
+from ..field_checks import COUNT, SECONDS, instance_of, sized, whole
 from ..protocol.retry import Retry
 from .session_store import MemorySessionStore, SessionStore
 
@@ -34,12 +34,7 @@ class ClientResume:
         token: Identifies the session: 1 to 65535 bytes, unique, and hard to guess, since anyone
             who knows it can take the session over. 16 random bytes by default; servers may refuse
             shorter tokens (`ServerResume.min_token_size`).
-        retry: When to dial again. At first within 0.1 s, then at growing intervals.
-        fresh_session: Begin a new session after one that cannot be resumed, also after one that
-            the server has closed (it was stopped) and when stream ids are nearly used up. It has a
-            token and a SETUP of its own, and the client's acceptor is asked again. The requester
-            goes on with it, open streams do not. ``retry`` says how often and when to dial, without
-            an end if it has none. Only a server that refuses the SETUP ends this.
+        retry: When to dial again, to resume. At first within 0.1 s, then at growing intervals.
     """
 
     session_lifetime: float = attrs.field(default=60.0, validator=SECONDS)
@@ -48,7 +43,6 @@ class ClientResume:
         default=None, repr=False, validator=sized(bytes, 1, _MAX_TOKEN, none=True)
     )
     retry: Retry = attrs.field(factory=Retry, validator=instance_of(Retry))
-    fresh_session: bool = attrs.field(default=False, validator=FLAG)
 
 
 def check_resume(resume: object, kind: type) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..entrance import Home, over
-from ..errors import fresh_copy
+from ..errors import RSocketError, fresh_copy, never_sent
 from ..frames.header import (
     COMPLETE,
     FOLLOWS,
@@ -169,6 +169,21 @@ class StreamSender:
         room, and where no request may be sent.
         If cancelled: the stream may be open, and in the table. The caller must cancel it.
         """
+        try:
+            await self._open(operation, frame_type, flags, initial_n, payload)
+        except RSocketError as error:
+            if not operation.stream_id:
+                never_sent(error)
+            raise
+
+    async def _open(
+        self,
+        operation: Operation,
+        frame_type: int,
+        flags: int,
+        initial_n: int | None,
+        payload: AnyPayload,
+    ) -> None:
         if self._admission.refusal is not None:
             await over(self._admission.refusal)
         outbox = self._outbox

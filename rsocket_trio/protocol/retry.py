@@ -65,10 +65,13 @@ class Attempts:
     Args:
         retry: The schedule.
         random: See `Retry.delays`.
+        spread: After a connection that has lasted, the schedule begins with this delay, in seconds,
+            if it is longer than the first of ``retry``: a server that stops loses all its clients
+            in one moment.
     """
 
-    def __init__(self, retry: Retry, random: Callable[[], float]) -> None:
-        self._retry = retry
+    def __init__(self, retry: Retry, random: Callable[[], float], *, spread: float = 0.0) -> None:
+        self._after_success = attrs.evolve(retry, initial_delay=max(retry.initial_delay, spread))
         self._random = random
         self._waits = retry.delays(random)
         self._wait = 0.0
@@ -94,5 +97,5 @@ class Attempts:
         """
         steady = lasted > max(self._wait, _STEADY)
         if steady:
-            self._waits = self._retry.delays(self._random)
+            self._waits = self._after_success.delays(self._random)
         return steady

@@ -106,7 +106,7 @@ class StreamIds:
             if not self._reuse:
                 raise StreamIdsExhausted(
                     "the stream ids of this connection are used up (2^30 requests): make a new "
-                    "connection; with ClientResume(fresh_session=True) a client does that itself"
+                    "connection; with reconnect=Reconnect() a client does that itself"
                 )
             self._next, self._wrapped = self._first, True
 

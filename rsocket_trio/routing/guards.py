@@ -21,6 +21,7 @@ from ..config import DEFAULT_LIMITS, Limits
 from ..connection.resume_server import NO_SESSION
 from ..errors import (
     ApplicationError,
+    Forbidden,
     InvalidSetup,
     MetadataError,
     MetadataTooLarge,
@@ -29,6 +30,7 @@ from ..errors import (
     RejectedSetup,
     SetupError,
     StreamError,
+    Unauthenticated,
     addressed,
 )
 from ..log_policy import logger
@@ -125,6 +127,10 @@ async def _about_setup(
     except Exception as error:  # the hook is the application's
         if addressed(error, SetupError) is not None:
             raise
+        lasting = addressed(error, Forbidden, Unauthenticated)
+        if lasting is not None:
+            # Its own code: a client that connects again must know that this is not "busy".
+            raise SetupError(lasting.data, code=lasting.code) from error
         refusal = said(error, StreamError, RejectedResume)
         if refusal is None:
             failed(option, hook, f"the connection from {_peer_of(setup)}")

@@ -20,6 +20,7 @@ from .middleware import Around, Blocks, check_middleware
 from .parameters import Route
 
 if TYPE_CHECKING:
+    from ..connection.patient_requests import PatientRequests
     from ..interactions.demand import PayloadStream
     from ..interactions.sending import AnyItems
     from ..payload import Payload
@@ -106,11 +107,18 @@ class Outgoing:
     Args:
         requester: Sends the requests.
         middleware: The middleware, the outermost first.
+        inner: What is around each request within the middleware.
     """
 
-    def __init__(self, requester: Requester, middleware: tuple[OutgoingMiddleware, ...]) -> None:
+    def __init__(
+        self,
+        requester: Requester,
+        middleware: tuple[OutgoingMiddleware, ...],
+        inner: PatientRequests | None = None,
+    ) -> None:
         self._requester = requester
         self._middleware: tuple[Any, ...] = middleware
+        self._inner = inner
 
     async def answer(
         self,
@@ -118,6 +126,8 @@ class Outgoing:
         route: str | None,
         metadata: Metadata | None,
         send: Callable[[Metadata | None], Awaitable[T]],
+        *,
+        idempotent: bool = False,
     ) -> T:
         """Send a request and wait for what ``send`` waits for, within the blocks.
 
@@ -126,6 +136,7 @@ class Outgoing:
             route: The route, for the blocks.
             metadata: The metadata that the caller gave.
             send: Sends it, with the metadata as the blocks have changed them.
+            idempotent: Whether the peer may process it twice.
 
         Raises:
             Exception: The error of the request, or that of a block.
@@ -135,7 +146,11 @@ class Outgoing:
         """
         call = _new_call(self._requester, interaction, route, metadata)
         async with Blocks(call, self._middleware):
-            return await send(call.sent)
+            if self._inner is None:
+                return await send(call.sent)
+            return await self._inner.answer(
+                interaction, route, call.sent, send, idempotent=idempotent
+            )
         raise AssertionError("middleware cannot absorb the error of a request with an answer")
 
     async def send(
@@ -152,7 +167,10 @@ class Outgoing:
         """
         call = _new_call(self._requester, interaction, route, metadata)
         async with Blocks(call, self._middleware):
-            await send(call.sent)
+            if self._inner is None:
+                await send(call.sent)
+            else:
+                await self._inner.send(interaction, route, call.sent, send)
 
     @asynccontextmanager
     async def opened(
@@ -161,13 +179,22 @@ class Outgoing:
         route: str | None,
         metadata: Metadata | None,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
+        *,
+        idempotent: bool = False,
     ) -> AsyncIterator[T]:
         """Open a stream within the blocks, which are left after it.
 
         The arguments are those of `answer`.
         """
         call = _new_call(self._requester, interaction, route, metadata)
-        async with Blocks(call, self._middleware), open_(call.sent) as stream:
+        inner = self._inner
+
+        def opened() -> AbstractAsyncContextManager[T]:
+            if inner is None:
+                return open_(call.sent)
+            return inner.opened(interaction, route, call.sent, open_, idempotent=idempotent)
+
+        async with Blocks(call, self._middleware), opened() as stream:
             try:
                 yield stream
             finally:
@@ -182,14 +209,16 @@ def _received(stream: Any) -> int:
 
 def around_requests(
     middleware: Iterable[OutgoingMiddleware],
-) -> Callable[[Requester], Outgoing | None]:
+) -> Callable[[Requester, PatientRequests | None], Outgoing | None]:
     """Return a function that puts middleware around the requests of a requester, if it is any.
+
+    The function takes what is within the middleware, too.
 
     Raises:
         TypeError: As `check_middleware`.
     """
     checked = check_middleware(middleware)
-    return lambda requester: Outgoing(requester, checked) if checked else None
+    return lambda requester, inner: Outgoing(requester, checked, inner) if checked else None
 
 
 class _Surrounded:

@@ -11,13 +11,14 @@ from rsocket_trio import entrance
 from rsocket_trio.connection import establish
 from rsocket_trio.connection.admission import OpenAdmission
 from rsocket_trio.connection.dialling import wait_to_dial
-from rsocket_trio.connection.fresh_sessions import Succession
 from rsocket_trio.connection.granting import grant_leases
 from rsocket_trio.connection.keepalive import watch
 from rsocket_trio.connection.leases import Leases
 from rsocket_trio.connection.link_watch import watch_link
 from rsocket_trio.connection.outbox import Outbox
+from rsocket_trio.connection.patient_requests import PatientRequests
 from rsocket_trio.connection.reader import Reader
+from rsocket_trio.connection.reconnect import Reconnect
 from rsocket_trio.connection.resumable_link import ResumableLink
 from rsocket_trio.connection.resume_client import ClientSession
 from rsocket_trio.connection.resume_options import ClientResume, ServerResume
@@ -25,14 +26,16 @@ from rsocket_trio.connection.resume_server import Sessions
 from rsocket_trio.connection.resumed_leases import run_leases
 from rsocket_trio.connection.room import Room
 from rsocket_trio.connection.session_store import MemorySessionStore
+from rsocket_trio.connection.succession import Succession
 from rsocket_trio.connection.writer_state import WriterState
-from rsocket_trio.errors import RejectedSetup
+from rsocket_trio.errors import ConnectFailed, RejectedSetup
 from rsocket_trio.frames import KeepaliveFrame, SetupFrame
 from rsocket_trio.frames.header import FrameType
 from rsocket_trio.interactions.operation import Operation
 from rsocket_trio.lease import Lease, LeaseOptions
 from rsocket_trio.payload import Payload
 from rsocket_trio.protocol.keepalive_clock import KeepaliveClock
+from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.transports.memory import memory_transport_pair
 from tests.checkpoints.scene import (
     CONFIG,
@@ -122,10 +125,42 @@ async def _(scene: Scene) -> Call:
     return partial(wait_to_dial, 0, trio.current_time(), 1)
 
 
-@row("connection.fresh_sessions.Succession.run", "over already")
+def succession() -> Succession:
+    """A client whose only attempt finds no server."""
+
+    class Nothing:
+        renewable = False
+
+        async def setup(self, _attempt) -> Payload:
+            raise ConnectFailed("no server")
+
+    options = Reconnect(retry=Retry(max_attempts=1), wait=0.001)
+    return Succession(options, None, None, CONFIG, Nothing())
+
+
+@row("connection.succession.Succession.run", "no server")
+async def _(_scene: Scene) -> Call:
+    return succession().run
+
+
+@row("connection.patient_requests.PatientRequests.wait_for", "closed")
+async def _(_scene: Scene) -> Call:
+    made = succession()
+    made.close()
+    wait = partial(PatientRequests(made).wait_for, other_than=None)
+    return raising(trio.ClosedResourceError, wait)
+
+
+@row("connection.reconnect.StateChanges.__anext__", "the first one")
 async def _(scene: Scene) -> Call:
-    made, driven = await over(scene)
-    return partial(Succession(made, trio.sleep_forever).run, driven)
+    return (await scene.requester()).states().__anext__
+
+
+@row("connection.connection.Connection.run_as_client", "over already")
+async def _(_scene: Scene) -> Call:
+    made, _ = connection(client=True)
+    made.lifecycle.close()
+    return made.run_as_client
 
 
 @row("connection.resume_client.ClientSession.run", "over already")

@@ -12,8 +12,11 @@ import trio_websocket
 from rsocket_trio import (
     ClientResume,
     ConnectFailed,
+    ConnectionClosed,
     ConnectionLost,
+    NotConnected,
     Payload,
+    Reconnect,
     Responder,
     ServerResume,
     connect,
@@ -131,8 +134,8 @@ async def test_a_dial_that_fails_for_a_fresh_session(error, autojump_clock):
     """Each is an attempt that failed if the server does not resume."""
     options = ServerResume(session_lifetime=1)
     async with network(Echo(), options) as net:
-        resume = ClientResume(session_lifetime=60, fresh_session=True)
-        async with connect(net.dial, resume=resume) as requester:
+        resume = ClientResume(session_lifetime=60)
+        async with connect(net.dial, resume=resume, reconnect=Reconnect()) as requester:
             net.down = error
             await net.cut()
             await trio.sleep(20)  # The server has forgotten the session.
@@ -141,16 +144,15 @@ async def test_a_dial_that_fails_for_a_fresh_session(error, autojump_clock):
             assert await requester.request_response(Payload(b"two")) == Payload(b"two")
 
 
-@pytest.mark.parametrize("fresh_session", [False, True])
-async def test_a_bug_in_a_dial_while_resuming(fresh_session, autojump_clock, caplog):
+@pytest.mark.parametrize("reconnect", [None, Reconnect()])
+async def test_a_bug_in_a_dial_while_resuming(reconnect, autojump_clock, caplog):
     """It ends the session, with the error as the cause: there is no retry."""
     async with network(Echo()) as net:
-        resume = ClientResume(fresh_session=fresh_session)
-        async with connect(net.dial, resume=resume) as requester:
+        async with connect(net.dial, resume=ClientResume(), reconnect=reconnect) as requester:
             net.down = KeyError("a fault of the dialler's")
             await net.cut()
             await trio.sleep(30)
-            with pytest.raises(ConnectionLost, match="the dialler failed") as caught:
+            with pytest.raises(ConnectionClosed, match="the dialler failed") as caught:
                 await requester.request_response(Payload(b"two"))
             assert requester.closed
     causes = []
@@ -176,15 +178,15 @@ async def test_a_bug_in_a_dial_for_a_fresh_session(autojump_clock, caplog):
                 return dial()
             raise KeyError("a fault of the dialler's")
 
-        resume = ClientResume(session_lifetime=60, fresh_session=True)
-        async with connect(failing, resume=resume) as requester:
+        resume = ClientResume(session_lifetime=60)
+        async with connect(failing, resume=resume, reconnect=Reconnect()) as requester:
             net.down = OSError("down")
             calls.clear()
             await net.cut()
             await trio.sleep(0.05)
             await trio.sleep(20)
             assert "a fault of the dialler's" in caplog.text
-            with pytest.raises(ConnectionLost):
+            with pytest.raises(NotConnected, match="none will follow"):
                 await requester.request_response(Payload(b"two"))
     assert len(calls) == 3
 
@@ -252,8 +254,8 @@ async def test_a_dialler_whose_close_fails_before_a_fresh_session(autojump_clock
                     if net.dialled > 1:
                         await trio.sleep(100_000)
 
-        resume = ClientResume(session_lifetime=60, fresh_session=True)
-        async with connect(dial, resume=resume) as requester:
+        resume = ClientResume(session_lifetime=60)
+        async with connect(dial, resume=resume, reconnect=Reconnect()) as requester:
             for number in range(4):
                 data = b"%d" % number
                 await trio.sleep(15)

@@ -12,8 +12,8 @@ import trustme
 
 from rsocket_trio import (
     ClientResume,
-    ConnectionClosed,
     Payload,
+    Reconnect,
     Responder,
     Retry,
     ServerResume,
@@ -148,20 +148,15 @@ async def test_a_client_goes_on_at_the_next_server(ending):
 
         server = await nursery.start(run)
         uri = server.uris[0]
-        resume = ClientResume(fresh_session=True, retry=Retry(initial_delay=0.01, max_delay=0.1))
-        async with connect(uri, resume=resume) as requester:
+        retry = Retry(initial_delay=0.01, max_delay=0.1)
+        resume, reconnect = ClientResume(retry=retry), Reconnect(retry=retry, spread=0.01)
+        async with connect(uri, resume=resume, reconnect=reconnect) as requester:
             if ending == "stopped":
                 await server.aclose()
             else:
                 scope.cancel()
             again = await nursery.start(partial(serve, Echo(), uri, resume=ServerResume()))
             with trio.fail_after(30):
-                while True:
-                    try:
-                        answer = await requester.request_response(Payload(b"x"))
-                    except ConnectionClosed:
-                        await trio.sleep(0.01)
-                        continue
-                    break
+                answer = await requester.request_response(Payload(b"x"), idempotent=True)
             assert answer == Payload(b"x")
         await again.aclose()

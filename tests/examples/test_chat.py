@@ -117,7 +117,7 @@ def test_the_terminal_says_why_it_cannot_begin(serve, start, examples, tmp_path)
         with start(examples / "chat" / "client.py", uri, "lobby", "ada.token") as terminal:
             said, complained = terminal.communicate("")
     assert (said, terminal.returncode) == ("", 1)
-    assert complained == "the chat has ended: REJECTED_SETUP: a token of this chat is needed\n"
+    assert complained == "the chat has ended: UNAUTHENTICATED: a token of this chat is needed\n"
 
 
 def test_the_page_shows_the_example(examples):

@@ -14,9 +14,11 @@ from rsocket_trio import (
     ClientResume,
     ConnectionClosed,
     ConnectionConfig,
+    Invalid,
     Payload,
     Principal,
     Provided,
+    Reconnect,
     RejectedSetup,
     Requester,
     Responder,
@@ -414,21 +416,21 @@ class TestClients:
             async with connected_pair(Responder(), client_responder=router):
                 raise AssertionError
 
-    async def test_fresh_sessions(self) -> None:
+    async def test_each_session_of_a_client_has_its_own(self) -> None:
+        """A client that connects again leaves the block of one session, and enters another."""
+        trace: list[str] = []
         async with trio.open_nursery() as nursery:
-            server = await nursery.start(
-                lambda task_status: serve(
-                    Router(), TCP, resume=ServerResume(), task_status=task_status
-                )
-            )
-            with pytest.raises(TypeError, match="cannot be used with fresh_session=True"):
-                async with connect(
-                    server.uris[0],
-                    responder=application([]),
-                    resume=ClientResume(fresh_session=True),
-                ):
-                    raise AssertionError
-            await server.aclose()
+            first = await nursery.start(serve, Router(), TCP)
+            uri = first.uris[0]
+            reconnect = Reconnect(spread=0)
+            async with connect(uri, responder=application(trace), reconnect=reconnect) as requester:
+                await first.aclose()
+                second = await nursery.start(serve, Router(), uri)
+                with pytest.raises(Invalid):  # it has no such route
+                    await requester.request_response(route="nothing", idempotent=True)
+                assert trace == ["+client ", "-client", "+client "]
+            await second.aclose()
+        assert trace == ["+client ", "-client"] * 2
 
 
 def test_mistakes() -> None:

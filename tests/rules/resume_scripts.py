@@ -66,8 +66,11 @@ class Script:
 
 
 @asynccontextmanager
-async def scripted(resume=None, responder=None, config=CONFIG):
-    """A client on a scripted server: (script, first peer, requester, nursery)."""
+async def scripted(resume=None, responder=None, config=CONFIG, reconnect=None):
+    """A client on a scripted server: (script, first peer, requester, nursery).
+
+    With ``resume=False`` it cannot resume.
+    """
     script = Script()
     peers = []
     failure = None
@@ -82,7 +85,8 @@ async def scripted(resume=None, responder=None, config=CONFIG):
                 script.dial,
                 responder=responder,
                 config=config,
-                resume=ClientResume() if resume is None else resume,
+                resume=ClientResume() if resume is None else resume or None,
+                reconnect=reconnect,
             ) as requester:
                 try:
                     yield script, peers[0], requester, nursery

@@ -84,6 +84,7 @@ def test_the_package_exports_every_error():
     helpers = {
         "addressed",
         "fresh_copy",
+        "never_sent",
         "outcome_of_ours",
         "setup_error",
         "single_error",
