@@ -186,7 +186,8 @@ class Requester(
         The first one is the present one. Who reads slowly misses states, and never the last one;
         after `ConnectionState.CLOSED` the iteration ends.
         """
-        return StateChanges(lambda: self.state, self._changed)
+        home = self._connection.lifecycle.home
+        return StateChanges(lambda: self.state, self._changed, home)
 
     def _changed(self) -> trio.Event:
         if self._succession is not None:

@@ -967,6 +967,7 @@ ANYWHERE = {
     "Spool.positions",
     "Spool.read",
     "PackedElements.array",
+    "Requester.states",
     "RouterCall.entry",
     "EventRelay.subscribe",
     "Ping.attach",

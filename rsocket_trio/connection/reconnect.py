@@ -14,6 +14,7 @@ import attrs
 import trio
 from trio.lowlevel import checkpoint
 
+from ..entrance import Home
 from ..errors import (
     Forbidden,
     InvalidSetup,
@@ -50,11 +51,13 @@ class StateChanges(AsyncIterator[ConnectionState]):
     Args:
         state: Returns the present one.
         changed: Returns the event that is set at the next change.
+        home: The thread of the client.
     """
 
     def __init__(
-        self, state: Callable[[], ConnectionState], changed: Callable[[], trio.Event]
+        self, state: Callable[[], ConnectionState], changed: Callable[[], trio.Event], home: Home
     ) -> None:
+        self._home = home
         self._state = state
         self._changed = changed
         self._last: ConnectionState | None = None
@@ -64,10 +67,12 @@ class StateChanges(AsyncIterator[ConnectionState]):
 
         Raises:
             StopAsyncIteration: That was `ConnectionState.CLOSED`.
+            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: always.
         If cancelled: nothing changes.
         """
+        self._home.check("this requester")
         await checkpoint()
         while (state := self._state()) is self._last:
             if state is ConnectionState.CLOSED:
