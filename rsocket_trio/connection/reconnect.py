@@ -38,7 +38,7 @@ class ConnectionState(Enum):
     CONNECTED = "connected"
     """Requests begin."""
     DRAINING = "draining"
-    """An end was announced: open requests may finish, and new ones wait for the next session."""
+    """The end is announced. Open requests may finish, and new ones wait for the next session."""
     WAITING = "waiting"
     """There is no connection, and the next attempt comes later."""
     CLOSED = "closed"
