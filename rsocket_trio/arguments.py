@@ -65,9 +65,10 @@ def payload_for(
                 raise LocalProtocolError(
                     "the route is given twice, by route= and by metadata.route: give it once"
                 )
-            metadata = attrs.evolve(metadata, route=route)
+            if metadata.tags:  # they are in the entry of the route
+                metadata, route = attrs.evolve(metadata, route=route), None
         encoded = metadata.encode(mime_type, more=encoded)
-    elif route is not None:
+    if route is not None:
         encoded = route_metadata(route, mime_type, more=encoded)
     if isinstance(payload, StreamedPayload):
         return StreamedPayload(payload.data, encoded)

@@ -249,8 +249,11 @@ class Requester(
                 ),
                 idempotent=idempotent,
             )
-        if route is not None or metadata is not None or self.tracing is not None:
+        if self.tracing is not None:
             payload = self._composed(payload, route, metadata)
+        elif route is not None or metadata is not None:
+            # As `_composed`, without its call.
+            payload = payload_for(payload, route, metadata, self.metadata_mime_type, None)
         return request_response(self._sender, payload)
 
     def request_response_streamed(

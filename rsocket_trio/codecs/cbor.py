@@ -24,7 +24,7 @@ from ..json_texts import is_too_deep
 from .annotations import ANY, OCTETS, PLAIN_TYPES
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
-from .left_out import completed
+from .left_out import completion_of
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
 from .packing import packer_of
@@ -120,11 +120,11 @@ class CborCodec(AnnotationCodec):
     def _decoder(self, annotation: Any) -> Callable[[bytes], object]:
         read = self._readers.reader(annotation)
         takes = self._readers.takes(annotation)
-        fast = None
+        fast = complete = None
         if annotation not in ANY and same_to_msgspec(annotation, self._conventions, decimals=False):
             # It makes no others of octets: text is not taken for bytes.
-            convert = partial(msgspec.convert, type=annotation, builtin_types=OCTETS)
-            fast = completed(convert, annotation)
+            fast = partial(msgspec.convert, type=annotation, builtin_types=OCTETS)
+            complete = completion_of(annotation)
 
         def decode(data: bytes) -> object:
             size = len(data)
@@ -141,9 +141,13 @@ class CborCodec(AnnotationCodec):
                 raise
             if fast is not None:
                 try:
-                    return fast(value)
+                    made = fast(value)
                 except msgspec.ValidationError:
                     pass  # no context of what the readers raise: its text may show the value
+                else:
+                    if complete is not None:
+                        complete(made)
+                    return made
             return read(value)
 
         return decode

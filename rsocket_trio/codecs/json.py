@@ -18,7 +18,7 @@ from ..json_texts import FLAT_SIZE, MAX_DEPTH, is_deep, is_too_deep
 from .annotations import OCTETS, PLAIN_TYPES
 from .by_annotation import AnnotationCodec
 from .conventions import Conventions
-from .left_out import completed
+from .left_out import completion_of
 from .mismatch import LIKE_TEXT, Mismatch, looks_like_text
 from .models import Models, Types
 from .readable import Digits, Shape, from_text, made_of
@@ -109,9 +109,9 @@ class JsonCodec(AnnotationCodec):
         if exact:
             read, parse = self._exact_readers.reader(annotation), _from_json_exactly
         takes = self._readers.takes(annotation)
-        fast = None
+        fast = complete = None
         if same_to_msgspec(annotation, self._conventions, decimals=True):
-            fast = completed(msgspec.json.Decoder(annotation).decode, annotation)
+            fast, complete = msgspec.json.Decoder(annotation).decode, completion_of(annotation)
 
         def decode(data: bytes) -> object:
             size = len(data)
@@ -126,10 +126,14 @@ class JsonCodec(AnnotationCodec):
                     and not (has_floats and size >= _MANY and _has_far_exponents(data))
                 ):
                     try:
-                        return fast(data)
+                        value = fast(data)
                     except msgspec.ValidationError as error:
                         if size > _LARGE:
                             _refuse_type(error)
+                    else:
+                        if complete is not None:
+                            complete(value)
+                        return value
                 elif size > _LARGE:
                     kind = _type_of(data)
                     if kind is not None and takes and kind not in takes:

@@ -1,4 +1,4 @@
-"""The defaults of dataclasses that msgspec leaves out: `completed`.
+"""The defaults of dataclasses that msgspec leaves out: `completion_of`.
 
 If a key is missing, and the class has its default as an attribute, msgspec does not set it: the
 instance seems to have it. But it is not in ``vars(instance)``, where ``__init__`` puts it.
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from .annotations import fields_of, has_fields, is_named_tuple, is_typed_dict, members_of
 
-__all__ = ["class_attribute", "completed"]
+__all__ = ["class_attribute", "completion_of"]
 
 _ABSENT: Final = object()
 
@@ -22,12 +22,14 @@ Parts: TypeAlias = dict[Any, dict[str, set[Any]]]
 """For each class, the names of its fields, and the classes in the annotation of each."""
 
 
-def completed(read: Callable[[Any], Any], annotation: Any) -> Callable[[Any], Any]:
-    """Return a function that reads values by msgspec, and adds what it leaves out.
+def completion_of(annotation: Any) -> Callable[[Any], None] | None:
+    """Return a function that adds to a value of msgspec what it leaves out.
 
     Args:
-        read: Reads values of the type, by msgspec.
-        annotation: The type, which means the same to msgspec.
+        annotation: The type of the value, which means the same to msgspec.
+
+    Returns:
+        ``None`` if msgspec leaves nothing out of it.
     """
     parts: Parts = {}
     _classes_in(annotation, parts, set())
@@ -37,7 +39,7 @@ def completed(read: Callable[[Any], Any], annotation: Any) -> Callable[[Any], An
         known = set(found)
         found |= {cls for cls in parts if any(map(known.intersection, parts[cls].values()))}
     if not found:
-        return read
+        return None
     # Other fields are not looked at: they may have any number of items.
     table = {
         cls: (
@@ -67,12 +69,7 @@ def completed(read: Callable[[Any], Any], annotation: Any) -> Callable[[Any], An
                 for item in items:
                     complete(item)
 
-    def read_and_complete(data: Any) -> Any:
-        value = read(data)
-        complete(value)
-        return value
-
-    return read_and_complete
+    return complete
 
 
 def _classes_in(annotation: Any, parts: Parts, seen: set[Any]) -> set[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TypeAlias
 
 import attrs
@@ -114,11 +115,12 @@ class Metadata:
         Raises:
             MetadataError: A value cannot be encoded, or not as this MIME type.
         """
+        if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
+            encoded = self._composite
+            return encoded + (more or b"") if encoded else more
         entries = list(self.entries())
         if not entries:
             return more
-        if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-            return b"".join([entry.encode() for entry in entries]) + (more or b"")
         if len(entries) == 1 and not more and same_mime_type(entries[0].mime_type, mime_type):
             return entries[0].content
         what = " and ".join(dict.fromkeys(str(entry.mime_type) for entry in entries))
@@ -127,6 +129,11 @@ class Metadata:
             f"{what} cannot be sent{beside} as {mime_type!r}, this connection's metadata MIME "
             f"type: connect with metadata_mime_type={MIME.COMPOSITE_METADATA!r}"
         )
+
+    @cached_property
+    def _composite(self) -> bytes:
+        """The entries as composite metadata: one object may be sent with each of many requests."""
+        return b"".join([entry.encode() for entry in self.entries()])
 
     @classmethod
     def decode(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Hashable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import (
     TYPE_CHECKING,
     Any,
-    Final,
     Generic,
     ParamSpec,
     TypeVar,
@@ -20,6 +19,7 @@ import trio
 
 from ..arguments import check_source
 from ..codecs import DEFAULT_CODECS, CodecError, Codecs
+from ..codecs.compiling import Kept
 from ..codecs.registry import allows_none, annotation_name
 from ..errors import MetadataError
 from ..field_checks import argument, instance_of
@@ -48,7 +48,6 @@ __all__ = ["Caller", "ItemStream"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_MAX_CHECKED: Final = 256
 
 
 class Caller:
@@ -83,7 +82,7 @@ class Caller:
         self._codecs = codecs
         self._limits = requester.limits
         self._mime_type = requester.data_mime_type
-        self._checked: set[Any] = set()
+        self._usual = Kept(self._usual_decoder)
         self._composite = same_mime_type(requester.metadata_mime_type, MIME.COMPOSITE_METADATA)
 
     @property
@@ -105,15 +104,17 @@ class Caller:
         """
         if mime_type is not None and type(mime_type) is not str:
             argument("mime_type", mime_type, instance_of(str, none=True))
-        return self._encoded(value, type(value), mime_type)
+        return self._encoded(value, None, mime_type or self._mime_type)
 
-    def _encoded(self, value: object, annotation: Any, mime_type: str | None) -> Payload:
+    def _encoded(self, value: object, annotation: Any, mime_type: str) -> Payload:
+        """Return a value as a payload; without an annotation it is written by its own type."""
         if isinstance(value, READY):
             raise TypeError(
                 f"a Caller takes an object and makes the {type(value).__name__} of it: to send one "
                 "of your own, call the same method of the Requester"
             )
-        return Payload(self._codecs.encode(value, annotation, mime_type or self._mime_type))
+        written = type(value) if annotation is None else annotation
+        return Payload(self._codecs.encoder(written, mime_type)(value))
 
     @overload
     def decode(self, payload: Payload | None, returns: TypeForm[T]) -> T: ...
@@ -298,11 +299,13 @@ class Caller:
         Checkpoint: always.
         If cancelled: as `Requester.request_response`.
         """
-        self._check(returns)
+        decode = self._usual.of(returns)
         payload = self._request(route, value, metadata)
         # As `_response`, without its coroutine, through which each resumption would go.
         response = await self._requester.request_response(payload, route=route, metadata=metadata)
-        return self.decode(response, returns)
+        if response is None or response.metadata:
+            return self.decode(response, returns)
+        return decode(response.data)
 
     async def _response(
         self, payload: Payload, route: str, metadata: Metadata | None, returns: Any
@@ -377,7 +380,7 @@ class Caller:
         Checkpoint: as `Requester.request_stream`.
         If cancelled: as `Requester.request_stream`.
         """
-        self._check(returns)
+        self._usual.of(returns)
         payload = self._request(route, value, metadata)
         return self._stream(payload, route, metadata, returns, prefetch, initial_request_n)
 
@@ -452,7 +455,7 @@ class Caller:
         Checkpoint: as `Requester.request_channel`.
         If cancelled: as `Requester.request_channel`.
         """
-        self._check(returns)
+        self._usual.of(returns)
         check_source("values", values, "objects")
         return self._channel(values, None, route, metadata, returns, prefetch, initial_request_n)
 
@@ -470,8 +473,7 @@ class Caller:
         mime_type = self._type_of(route, metadata)
 
         def encode(value: object) -> bytes:
-            written = type(value) if annotation is None else annotation
-            return self._encoded(value, written, mime_type).data
+            return self._encoded(value, annotation, mime_type).data
 
         source: AsyncIterable[Any] | Iterable[Any]
         if isinstance(values, AsyncIterable | Publisher):
@@ -497,44 +499,42 @@ class Caller:
     def _request(
         self, route: object, value: object, metadata: Metadata | None, annotation: Any = None
     ) -> Payload:
-        mime_type = self._type_of(route, metadata)
-        if value is NOTHING:
-            return Payload()
-        return self._encoded(value, type(value) if annotation is None else annotation, mime_type)
+        usual = metadata is None and isinstance(route, str)
+        mime_type = self._mime_type if usual else self._type_of(route, metadata)
+        return Payload() if value is NOTHING else self._encoded(value, annotation, mime_type)
 
-    def _type_of(self, route: object, metadata: Metadata | None) -> str | None:
+    def _type_of(self, route: object, metadata: Metadata | None) -> str:
         if not isinstance(route, str):
             raise TypeError(
                 f"the first argument is the route, a str, and not {type(route).__name__}: "
                 "for requests without a route, call the Requester"
             )
         if metadata is None:
-            return None
+            return self._mime_type
         if not isinstance(metadata, Metadata):
             raise TypeError(f"metadata= takes a Metadata, not {type(metadata).__name__}")
         named = metadata.data_mime_type
-        return None if named is None else mime_type_name(named)
+        return self._mime_type if named is None else mime_type_name(named)
 
-    def _check(self, returns: Any) -> None:
-        """Refuse a type that no answer can be converted to, before anything is sent."""
-        if returns is Any:
-            return
-        try:
-            known = returns in self._checked
-        except TypeError:  # something in it has no hash
+    def _usual_decoder(self, returns: Any) -> Callable[[bytes], Any]:
+        """Return the decoder for answers in the connection's MIME type.
+
+        Each request asks for it before anything is sent.
+
+        Raises:
+            TypeError: No answer can be converted to this type.
+        """
+        name = annotation_name(returns)
+        if returns in READY:
+            raise TypeError(f"returns={name}: call the same method of the Requester")
+        if returns is not Any:
             try:
                 self._codecs.check_decode(returns)
             except TypeError as error:
-                name = annotation_name(returns)
+                if isinstance(returns, Hashable):
+                    raise
                 raise TypeError(f"returns={name} is not a type: {error}") from None
-            return
-        if not known:
-            if returns in READY:
-                name = returns.__name__
-                raise TypeError(f"returns={name}: call the same method of the Requester")
-            self._codecs.check_decode(returns)
-            if len(self._checked) < _MAX_CHECKED:
-                self._checked.add(returns)
+        return self._codecs.decoder(returns, self._mime_type)
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Final
@@ -36,8 +37,8 @@ __all__ = ["Finder"]
 
 _KEPT: Final = 64
 _KEPT_TYPES_SIZE: Final = 128
-"""Handlers for requests that name MIME types: so many are kept, if the entries that name them have
-at most so many bytes. The oldest one makes room for a new one."""
+"""What was found for requests that name MIME types: so many are kept, if the entries that name them
+have at most so many bytes. The oldest one makes room for a new one."""
 _READ: Final = (
     MIME.ROUTING,
     MIME.MIME_TYPE,
@@ -55,9 +56,9 @@ _ROUTING: Final = WELL_KNOWN_BIT | WellKnownMimeType.RSOCKET_ROUTING.id
 class Finder:
     """Finds the handlers of a router on one connection.
 
-    Metadata that are only a route, as most are, are one key. Others are read each time, so that no
-    secret in them is kept, and a peer cannot fill a memory: what is kept is bounded by the number
-    of registered handlers.
+    Metadata that are only a route, as most are, are one key, and so are a route and MIME types, of
+    which a few are kept. Others are read each time, so that no secret in them is kept, and a peer
+    cannot fill a memory: what is kept is bounded by the number of registered handlers.
 
     Args:
         registered: The handlers.
@@ -135,6 +136,7 @@ class Finder:
         """
         # By the entry of the route: almost everybody writes it first, and in one way.
         known: dict[bytes | None, Request] = {}
+        with_types: deque[bytes] = deque()
         routes = self._registered[interaction]
 
         def find(metadata: bytes | None) -> Request:
@@ -151,7 +153,19 @@ class Finder:
                     known[first] = request
             if metadata is None or first is metadata:
                 return request
-            return self._with_more(request, metadata, len(first or b""))
+            size = len(first or b"")
+            more = self._with_more(request, metadata, size)
+            if (
+                (more.mime_type is not None or more.accept is not None)
+                and request.is_common
+                and more.types_size == len(metadata) - size <= _KEPT_TYPES_SIZE
+            ):
+                # There is nothing else in it, no secret either.
+                if len(with_types) == _KEPT:
+                    del known[with_types.popleft()]
+                known[metadata] = more
+                with_types.append(metadata)
+            return more
 
         return find
 

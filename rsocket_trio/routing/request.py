@@ -126,6 +126,11 @@ class Request:
         return self.place.registered is not None and not self.tags and not self.values
 
     @property
+    def types_size(self) -> int:
+        """The bytes of the entries that name MIME types, at least: each has a head of four."""
+        return sum([4 + len(each) for each in (self.mime_type, self.accept) if each is not None])
+
+    @property
     def route(self) -> Route:
         """The route, made when it is first asked for."""
         if self._route is None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs, JsonCodec
+from rsocket_trio.codecs.compiling import Kept
 from rsocket_trio.codecs.registry import explain
 from rsocket_trio.errors import RSocketError
 from rsocket_trio.metadata.mime_types import MIME
@@ -248,3 +249,11 @@ def test_what_is_no_codec(codec):
         TypeError, match="the codec for 'x/y' is not an object with encode and decode"
     ):
         Codecs({"x/y": codec})
+
+
+def test_what_is_kept_of_annotations_is_bounded():
+    """A program may make types without end; each of them works, and not all are kept."""
+    kept = Kept(str)
+    for number in range(3000):
+        assert kept.of(number) == str(number)
+        assert len(kept._known) <= 1025

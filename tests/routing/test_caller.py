@@ -231,13 +231,3 @@ async def test_an_annotation_without_a_hash():
             "mirror", Point(1), returns=Annotated[Point, []]
         )
         assert answer == Point(0, 1)
-
-
-async def test_the_types_that_were_checked_are_kept_within_bounds():
-    """A program may make types without end; each of them works."""
-    async with connected_pair(make_router()) as requester:
-        caller = Caller(requester)
-        for number in range(300):
-            returns = Annotated[bytes, number]
-            assert await caller.request_response("raw", b"ab", returns=returns) == b"ba"
-        assert len(caller._checked) == 256

@@ -12,6 +12,7 @@ from rsocket_trio.metadata.authentication import BearerAuthentication, SimpleAut
 from rsocket_trio.metadata.builder import Metadata
 from rsocket_trio.metadata.composite import MetadataEntry
 from rsocket_trio.metadata.mime_types import MIME
+from rsocket_trio.metadata.tracing_zipkin import ZipkinTrace
 from rsocket_trio.payload import Payload
 from rsocket_trio.routing import Router
 from rsocket_trio.routing.bound import BoundRouter
@@ -19,6 +20,7 @@ from rsocket_trio.routing.bound import BoundRouter
 SECRET = b"opensesame"
 PASSWORD = SimpleAuthentication("ada", SECRET.decode())
 TOKEN = BearerAuthentication(SECRET.decode())
+TRACE = ZipkinTrace(trace_id=bytes(8), span_id=bytes(8))
 CONTAINERS = (dict, list, tuple, set, frozenset, deque, CellType, MethodType)
 BY_NAME = bytes((len(MIME.AUTHENTICATION) - 1,)) + MIME.AUTHENTICATION.upper().encode()
 
@@ -105,4 +107,21 @@ async def test_routes_are_kept(bind):
     metadata = Metadata(route="me", data_mime_type=MIME.JSON, accept=(MIME.JSON,)).encode()
     await bound.request_response(Payload(b"", metadata))
     assert keeps(bound, Metadata(route="me").encode())
-    assert not keeps(bound, metadata)
+    assert keeps(bound, metadata)
+    # With another entry of any size, also one that nobody reads, they may be secret.
+    for more in (MetadataEntry("x-api-key", b"").encode(), Metadata(trace=TRACE).encode()):
+        await bound.request_response(Payload(b"", metadata + more))
+        assert not keeps(bound, metadata + more)
+
+
+async def test_a_peer_cannot_fill_the_memory_with_types(bind):
+    """Only as many metadata with types are kept as one peer needs; the oldest make room."""
+    bound = await bind(make_router())
+    encoded = [
+        Metadata(route="me", data_mime_type=f"text/plain; n={n}").encode() for n in range(200)
+    ]
+    encoded.append(Metadata(route="me", accept=["x/y"] * 50, data_mime_type=MIME.JSON).encode())
+    for metadata in encoded:
+        await bound.request_response(Payload(b"", metadata))
+    kept = [keeps(bound, metadata) for metadata in encoded]
+    assert kept == [False] * 136 + [True] * 64 + [False]
