@@ -7,6 +7,8 @@ and by what the HTML comment above it says:
     python  <!-- file: x.py -->  it is written to that file; so is a block of proto
     python  <!-- server -->    a program that serves: it runs until the next server or the end
     python  <!-- pytest -->    tests: they pass
+    python  <!-- needs: x -->  a program for the package x: it runs if that is installed, else it is
+                               only compiled
     text    <!-- output -->    what the program above printed; ``...`` stands for anything
     text                       an illustration
     console                    after each ``$`` a command, then its output; ``rsocket-trio serve``
@@ -21,6 +23,7 @@ The ports 7878 and 7879 of the pages become free ones, and sockets such as
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import os
 import re
 import socket
@@ -105,7 +108,7 @@ class Runner:
         self.directory = directory
         self.ports = dict(zip(("7878", "7879"), free_ports(2), strict=True))
         self.server: subprocess.Popen[str] | None = None
-        self.output = ""
+        self.output: str | None = ""
         programs = directory / "bin"
         programs.mkdir()
         commands = {
@@ -132,14 +135,16 @@ class Runner:
             case "python", "":
                 self.write("block.py", text)
                 patience = PATIENCE_WITH_SPARK if "rsocket_trio.spark" in text else PATIENCE
-                self.output = self.execute("python block.py", patience=patience)
-                self.output = self.output.removeprefix(JAVA_SAYS)
+                printed = self.execute("python block.py", patience=patience)
+                self.output = printed.removeprefix(JAVA_SAYS)
             case (("python" | "proto" | "protobuf"), "file"):
                 self.write(mark.partition(":")[2].strip(), text)
             case "python", "server":
                 self.write("server.py", text)
                 self.serve("python server.py")
                 self.wait_listening(text)
+            case "python", "needs":
+                self.needing(mark.partition(":")[2].strip(), text)
             case "python", "pytest":
                 self.write("test_block.py", text)
                 self.execute(
@@ -147,7 +152,8 @@ class Runner:
                     " -o trio_mode=true test_block.py"
                 )
             case "text", "output":
-                self.compare(text, self.output)
+                if self.output is not None:
+                    self.compare(text, self.output)
             case "console", "":
                 self.console(text)
             case "sh", "":
@@ -156,6 +162,15 @@ class Runner:
                 pass
             case _:
                 pytest.fail(f"a block of {language!r}, marked {mark!r}, cannot be run")
+
+    def needing(self, package: str, text: str) -> None:
+        compile(text, package, "exec")
+        if importlib.util.find_spec(package) is None:
+            print(f"a program was compiled and not run: {package} is not installed")
+            self.output = None
+        else:
+            self.write("elsewhere.py", text)
+            self.output = self.execute("python elsewhere.py")
 
     def write(self, name: str, text: str) -> None:
         file = self.directory / name

@@ -1,6 +1,7 @@
 """Typed handlers and callers with Spring, in both roles: each type of the table of spring.md.
 
-``spring/src/peer/Typed.java`` has the handlers and the values, ``Orders.java`` the page's programs.
+``spring/src/peer/Typed.java`` has the handlers and the values, ``Orders.java`` the page's programs,
+and ``Shop.java`` those of coming-from-spring.md.
 """
 
 import enum
@@ -24,8 +25,10 @@ from rsocket_trio.metadata.mime_types import MIME
 
 pytestmark = pytest.mark.interop
 
-PAGE = (Path(__file__).parents[2] / "docs/howto/spring.md").read_text(encoding="utf-8")
-JAVA = (Path(__file__).parent / "spring/src/peer/Orders.java").read_text(encoding="utf-8")
+PAGES = Path(__file__).parents[2] / "docs/howto"
+PAGE = (PAGES / "spring.md").read_text(encoding="utf-8")
+COMING = (PAGES / "coming-from-spring.md").read_text(encoding="utf-8")
+JAVA = Path(__file__).parent / "spring/src/peer"
 SPRING = Codecs.for_spring()
 
 
@@ -252,9 +255,9 @@ async def test_mistakes_have_the_names_that_spring_knows(using_spring, mime_type
         assert event["type"] == "InvalidException"
 
 
-def blocks(language):
-    """The blocks of the page in a language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+def blocks(language, page=PAGE):
+    """The blocks of a page in a language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def test_the_table_of_types():
@@ -271,19 +274,22 @@ def test_the_table_of_types():
     assert dict(rows) == names
 
 
-def test_the_programs_in_java():
-    """Each one of the page is in Orders.java, which is compiled and run below."""
-    found = [textwrap.indent(block, "  ") for block in blocks("java")]
+@pytest.mark.parametrize(("page", "file"), [(PAGE, "Orders.java"), (COMING, "Shop.java")])
+def test_the_programs_in_java(page, file):
+    """Each one of the page is in the file, which is compiled and run below."""
+    code = (JAVA / file).read_text(encoding="utf-8").replace("  static class", "  class")
+    found = [textwrap.indent(block, "  ") for block in blocks("java", page)]
     assert len(found) == 3
     for block in found:
         for part in block.split("\n\n"):
-            assert part.strip("\n") in JAVA.replace("  static class", "  class")
+            assert part.strip("\n") in code
 
 
-async def test_the_pages_client_and_springs_server(using_spring, capsys, tmp_path):
-    """The client in Python of the page prints the same with Spring's server as with ours."""
-    _, client = blocks("python")
-    [wanted] = blocks("text")
+@pytest.mark.parametrize("page", [PAGE, COMING])
+async def test_the_pages_client_and_springs_server(page, using_spring, capsys, tmp_path):
+    """The client in Python of a page prints the same with Spring's server as with ours."""
+    _, client = blocks("python", page)
+    [wanted] = blocks("text", page)
     async with using_spring() as spring:
         server = await spring.serve()
         program = tmp_path / "client.py"
@@ -292,24 +298,31 @@ async def test_the_pages_client_and_springs_server(using_spring, capsys, tmp_pat
     assert capsys.readouterr().out == wanted
 
 
-async def test_springs_client_and_the_pages_server(using_spring, monkeypatch):
-    """The client in Java of the page gets its answers from the server in Python of the page."""
+ORDERED = [
+    "Hello, Ada",
+    (
+        "Order[orderId=00000000-0000-0000-0000-00000000002a, orderedOn=2024-05-06, "
+        "totalPrice=12.50, status=PAID, "
+        "orderLines=[Line[sku=tea, quantity=2], Line[sku=milk, quantity=1]]]"
+    ),
+    "Line[sku=tea, quantity=2]",
+    "Line[sku=milk, quantity=1]",
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "client", "wanted"),
+    [(PAGE, "orders", ORDERED), (COMING, "shop", ["10.0", "2.5", "3.5", "4.5"])],
+)
+async def test_springs_client_and_the_pages_server(page, client, wanted, using_spring, monkeypatch):
+    """The client in Java of a page gets its answers from the server in Python of the page."""
     served = []
     monkeypatch.setattr(trio, "run", lambda _, router, __: served.append(router))
-    exec(compile(blocks("python")[0], "server.py", "exec"), {"__name__": "server"})
+    exec(compile(blocks("python", page)[0], "server.py", "exec"), {"__name__": "server"})
     async with serving(served[0]) as uri, using_spring() as spring:
         connection = await spring.connect(uri, mime=MIME.CBOR)
-        said = await texts(spring, await connection.start("orders", "none"))
-    assert said == [
-        "Hello, Ada",
-        (
-            "Order[orderId=00000000-0000-0000-0000-00000000002a, orderedOn=2024-05-06, "
-            "totalPrice=12.50, status=PAID, "
-            "orderLines=[Line[sku=tea, quantity=2], Line[sku=milk, quantity=1]]]"
-        ),
-        "Line[sku=tea, quantity=2]",
-        "Line[sku=milk, quantity=1]",
-    ]
+        said = await texts(spring, await connection.start(client, "none"))
+    assert said == wanted
 
 
 async def test_spring_refuses_our_data(using_spring):

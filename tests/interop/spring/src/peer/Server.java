@@ -16,7 +16,13 @@ import org.springframework.messaging.rsocket.RSocketStrategies;
  * in one program.
  */
 @EnableAutoConfiguration
-@Import({Answers.class, Typed.class, Orders.OrderController.class, Security.class})
+@Import({
+  Answers.class,
+  Typed.class,
+  Orders.OrderController.class,
+  Shop.ShopController.class,
+  Security.class
+})
 class Server implements AutoCloseable {
   /** Of Spring Boot 4, and of Spring Boot 3. */
   private static final String SECURITY =

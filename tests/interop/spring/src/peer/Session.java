@@ -50,7 +50,7 @@ import reactor.core.publisher.Mono;
  *        "mime": with it, the connection has this MIME type and the codecs of an application
  *   {"id", "op": "typed", "connection", "route", "sample", "interaction"}
  *        "sample": the name of a value of Typed; "interaction": "response", "stream" or "channel"
- *   {"id", "op": "orders", "connection"}: what a client of Orders does
+ *   {"id", "op": "orders", "connection"}: what a client of Orders does; "shop": one of Shop
  *   {"id", "op": "close"}: the connection with that number
  *   {"id", "event": "serving", "uri"}    {"id", "event": "stopped"}    {"id", "event": "closed"}
  *   {"id", "event": "next", "text"}: a typed value, described
@@ -116,6 +116,7 @@ final class Session implements AutoCloseable {
               request(command).data(source(id, command), byte[].class).retrieveFlux(byte[].class));
       case "typed" -> typed(id, command, Typed.SAMPLES.get(command.get("sample").getAsString()));
       case "orders" -> orders(id, new Orders.OrderClient(requester(command)));
+      case "shop" -> shop(id, new Shop.ShopClient(requester(command)));
       case "request_n" -> subscribers.get(id).request(command.get("n").getAsInt());
       case "cancel" -> subscribers.get(id).cancel();
       default -> throw new IllegalArgumentException(command.toString());
@@ -229,6 +230,10 @@ final class Session implements AutoCloseable {
             Orders.Status.NEW,
             List.of(new Orders.Line("tea", 2), new Orders.Line("milk", 1)));
     say(id, Flux.concat(client.greet("Ada"), client.pay(order), client.lines(order)));
+  }
+
+  private void shop(int id, Shop.ShopClient client) {
+    say(id, Flux.concat(client.price(new Shop.Order("tea", 4)), client.watch("tea")));
   }
 
   private void say(int id, Publisher<?> values) {
