@@ -69,10 +69,18 @@ class Report:
             Path(self.file).write_text(json.dumps(self.as_json(), indent=2) + "\n", "utf-8")
         if not self.classes or config.get_verbosity() < 0:
             return
+        verbose = config.get_verbosity() > 0
+        failed = {name: tests for name, tests in self.classes.items() if _failed(tests)}
+        if not verbose and not failed:
+            terminalreporter.line(_in_one_line(self.classes))
+            return
         terminalreporter.section("rules of Reactive Streams")
-        for verified, tests in sorted(self.classes.items()):
-            for line in _lines(verified, tests, verbose=config.get_verbosity() > 0):
+        for verified, tests in sorted((self.classes if verbose else failed).items()):
+            for line in _lines(verified, tests, verbose=verbose):
                 terminalreporter.line(line)
+        if not verbose and len(failed) < len(self.classes):
+            rest = {name: tests for name, tests in self.classes.items() if name not in failed}
+            terminalreporter.line(_in_one_line(rest))
 
     def as_json(self) -> dict[str, Any]:
         """Return the report: for each class its rules and its tests."""
@@ -138,6 +146,17 @@ def _of_rule(tests: list[dict[str, Any]]) -> str:
 def _place(rule: str) -> tuple[int, ...]:
     """The place of a rule among the others; that of the set-up is the first."""
     return tuple(int(part) for part in rule.split(".") if part.isdecimal())
+
+
+def _failed(tests: Tests) -> bool:
+    return any(test["outcome"] == FAILED for test in tests.values())
+
+
+def _in_one_line(classes: dict[str, Tests]) -> str:
+    outcomes = [test["outcome"] for tests in classes.values() for test in tests.values()]
+    counts = ", ".join(f"{outcomes.count(each)} {each}" for each in ORDER if each in outcomes)
+    of = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
+    return f"rules of Reactive Streams: {of}, tests: {counts} (-v lists the rules)"
 
 
 def _lines(verified: str, tests: Tests, *, verbose: bool) -> list[str]:

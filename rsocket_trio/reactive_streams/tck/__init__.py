@@ -25,6 +25,7 @@ The modules, in reading order:
 
 - ``rules``: the 43 rules, and how far each is checked
 - ``verdicts``: what a test can find, and the decorators that make tests
+- ``declarations``: what a class may declare
 - ``steps``: ends a call that never comes back
 - ``trials``: runs one test: clock, nursery, factories, waiting
 - ``subscribers``: subscribers that the kit gives to a publisher
@@ -47,12 +48,14 @@ from .processor import ProcessorVerification
 from .publisher import PublisherVerification
 from .rules import RULES, Kind, Rule
 from .subscriber import SubscriberVerification
+from .subscribers import ManualSubscriber
 from .trials import SignalledError, Trial, Verification
 from .verdicts import Violation
 
 __all__ = [
     "RULES",
     "Kind",
+    "ManualSubscriber",
     "ProcessorVerification",
     "PublisherVerification",
     "Rule",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
+from .declarations import Allowed, count, yes_or_no
 from .driver import Driver
 from .publisher import PublisherVerification
 from .publisher_base import subscribe
@@ -36,6 +37,13 @@ class ProcessorVerification(PublisherVerification, SubscriberVerification):
     coordinated: ClassVar[bool] = False
     recovers: ClassVar[bool] = False
     cancels_upstream: ClassVar[bool] = True
+
+    _allowed: ClassVar[Mapping[str, Allowed]] = {
+        "buffer_size": count(0, or_none=True),
+        "coordinated": yes_or_no,
+        "recovers": yes_or_no,
+        "cancels_upstream": yes_or_no,
+    }
 
     @property
     def processor(self) -> Callable[..., Any]:
@@ -77,10 +85,10 @@ class ProcessorVerification(PublisherVerification, SubscriberVerification):
         """Return a processor that is fed with ``n`` elements, and then with an error."""
         return await self._fed(Source(n, self.element, fails=True), nursery, resource)
 
-    async def subscriber(self, nursery: Any, resource: Any) -> Any:
+    async def subscriber(self, nursery: Any, resource: Any, trial: Trial) -> Any:
         """Return a processor that feeds a correct subscriber."""
         processor = await self._make(nursery, resource)
-        behind = ManualSubscriber()
+        behind = trial.subscriber()
         processor.subscribe(behind)
         self._pairs[id(processor)] = processor, behind
         return processor
@@ -122,7 +130,7 @@ class ProcessorVerification(PublisherVerification, SubscriberVerification):
         driver = await self.driven(trial)
         behind = [self._pairs[id(driver.subscriber)][1]]
         for _ in range(count - 1):
-            behind.append(ManualSubscriber())
+            behind.append(trial.subscriber())
             if (raised := subscribe(driver.subscriber, behind[-1])) is not None:
                 violated("1.9", f"subscribe of subscriber {len(behind)} raised {raised!r}")
         driver.on_subscribe()
@@ -184,7 +192,7 @@ class ProcessorVerification(PublisherVerification, SubscriberVerification):
         driver, (behind,) = await self._between(trial)
         await self._feed(trial, driver, 3)
         if not driver.sent:
-            not_decided("the processor requests nothing before its subscriber does")
+            not_decided("the processor requests nothing before its subscriber does", None)
         driver.on_complete()
         await trial.settle()
         behind.request(driver.sent + 1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 from ..interfaces import Publisher
+from .declarations import Allowed, count, one_of, yes_or_no
 from .steps import watched
 from .subscribers import ManualSubscriber
 from .trials import Trial, Verification
@@ -38,6 +39,15 @@ class PublisherTests(Verification):
     subscribers: ClassVar[Literal["one", "many"]] = "many"
     multicast: ClassVar[bool] = False
     on_subscribe_later: ClassVar[bool] = False
+
+    _allowed: ClassVar[Mapping[str, Allowed]] = {
+        "max_elements": count(0, or_none=True),
+        "completes": yes_or_no,
+        "recursion_bound": count(1),
+        "subscribers": one_of("one", "many"),
+        "multicast": yes_or_no,
+        "on_subscribe_later": yes_or_no,
+    }
 
     @property
     def publisher(self) -> Callable[..., Any]:
@@ -112,12 +122,12 @@ class PublisherTests(Verification):
         Checkpoint: always.
         If cancelled: the subscriber may have been subscribed.
         """
-        subscriber = ManualSubscriber(**reactions)
+        subscriber = trial.subscriber(**reactions)
         raised = subscribe(publisher, subscriber)
         if raised is not None:
             violated("1.9", f"subscribe raised {raised!r}")
         if not await trial.until(lambda: subscriber.subscribed):
-            not_decided("on_subscribe was not called")
+            not_decided("on_subscribe was not called", "rule 1.9")
         return subscriber
 
     async def drained(self, trial: Trial, subscriber: ManualSubscriber, n: int) -> None:

@@ -77,6 +77,29 @@ class CancellingTests(PublisherTests):
                 "3.12", f"after cancel() at the first of {n} elements it signalled all of them"
             )
 
+    @required("3.12", elements=20)
+    async def test_r3_12_cancel_in_on_subscribe_stops_the_signals(self, trial: Trial) -> None:
+        """A cancel in on_subscribe, behind a request for all, stops the stream before its end."""
+        n = self.up_to(_MANY)
+
+        def leave(me: ManualSubscriber) -> None:
+            me.request(n)
+            me.cancel()
+
+        subscriber = await self.opened(trial, n, on_subscribe=leave)
+        await trial.settle()
+        if len(subscriber.elements) >= n:
+            violated("3.12", f"after cancel() in on_subscribe it signalled all {n} elements")
+
+    @optional("3.12", completes=True)
+    async def test_r3_12_no_end_after_cancel_in_on_subscribe(self, trial: Trial) -> None:
+        """Who cancels in the on_subscribe of an empty stream gets no on_complete."""
+        subscriber = await self.opened(trial, 0, on_subscribe=ManualSubscriber.cancel)
+        await trial.settle()
+        later = subscriber.signals[subscriber.signals.index("on_subscribe") + 1 :]
+        if later:
+            violated("3.12", f"after cancel() in on_subscribe it signalled {later}")
+
     @optional("3.12", elements=20)
     async def test_r3_12_no_element_once_cancel_has_returned(self, trial: Trial) -> None:
         """After a cancel in the first on_next there is no second one."""

@@ -70,7 +70,7 @@ class DemandTests(PublisherTests):
                 f"on_next ran {subscriber.depth} deep inside of on_next, and the bound is {bound}",
             )
         if len(subscriber.elements) < needed:
-            not_decided(f"there were only {len(subscriber.elements)} elements")
+            not_decided(f"there were only {len(subscriber.elements)} elements", "the set-up")
 
     @optional("3.4", elements=_MANY)
     async def test_r3_04_large_demand_starves_nobody(self, trial: Trial) -> None:
@@ -89,7 +89,7 @@ class DemandTests(PublisherTests):
             if came == _MANY:
                 violated("3.4", f"no other task ran while it signalled {_MANY} elements")
             idle = 0 if came else idle + 1
-        not_decided(f"only {len(subscriber.elements)} of {_MANY} elements came in time")
+        not_decided(f"only {len(subscriber.elements)} of {_MANY} elements came in time", None)
 
     @required("3.8", elements=4)
     async def test_r3_08_demand_adds_up(self, trial: Trial) -> None:
@@ -104,7 +104,7 @@ class DemandTests(PublisherTests):
         subscriber.request(1)
         await trial.until(lambda: len(subscriber.elements) >= 4)
         if len(subscriber.elements) == 1:
-            not_decided("a request from inside of on_next has no effect")
+            not_decided("a request from inside of on_next has no effect", "rule 3.2")
         if len(subscriber.elements) < 4:
             violated(
                 "3.8",
@@ -147,7 +147,7 @@ class DemandTests(PublisherTests):
         """The text of that error speaks of rule 3.9, or of a number that is not positive."""
         subscriber = await self._with_illegal_request(trial, -7)
         if not subscriber.errors:
-            not_decided("request(-7) was not answered by on_error")
+            not_decided("request(-7) was not answered by on_error", "rule 3.9")
         if not _SPEAKS_OF_IT.search(text := str(subscriber.errors[0])):
             violated("3.9", f"the text of the error, {text!r}, does not say what is wrong")
 
@@ -195,7 +195,9 @@ class DemandTests(PublisherTests):
         if await self.filled(trial, subscriber, n):
             return
         if subscriber.terminated:
-            not_decided(f"the stream ended after {len(subscriber.elements)} of {n} elements")
+            not_decided(
+                f"the stream ended after {len(subscriber.elements)} of {n} elements", "rule 1.5"
+            )
         violated(
             "3.17", f"request({n}) brought only {len(subscriber.elements)} elements, and no end"
         )
@@ -224,7 +226,7 @@ class DemandTests(PublisherTests):
             control = await self.opened(trial, 3, on_next=lambda me: me.request(1))
             control.request(1)
             if not await trial.until(lambda: len(control.elements) > 1):
-                not_decided("a request from inside of on_next has no effect")
+                not_decided("a request from inside of on_next has no effect", "rule 3.2")
         await self._check_all(trial, subscriber, "demand that adds up to 2**63 - 1")
 
     async def _check_all(self, trial: Trial, subscriber: ManualSubscriber, what: str) -> None:

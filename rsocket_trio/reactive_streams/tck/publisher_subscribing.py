@@ -6,6 +6,7 @@ from typing import Any
 
 import trio
 
+from ..interfaces import Publisher
 from .publisher_base import PublisherTests, subscribe
 from .subscribers import HostileSubscriber, ManualSubscriber
 from .trials import Trial
@@ -22,11 +23,11 @@ class SubscribingTests(PublisherTests):
         """Subscribe returns normally, also for a second subscriber, and if the publisher fails."""
         publisher = await trial.make(self.publisher, self.up_to(3))
         for which in ("first", "second"):
-            if (raised := subscribe(publisher, ManualSubscriber())) is not None:
+            if (raised := subscribe(publisher, trial.subscriber())) is not None:
                 violated("1.9", f"subscribe of a {which} subscriber raised {raised!r}")
         if self.has("failing"):
             failing = await self.make_failing(trial, 0)
-            if (raised := subscribe(failing, ManualSubscriber())) is not None:
+            if (raised := subscribe(failing, trial.subscriber())) is not None:
                 violated("1.9", f"subscribe to a failing publisher raised {raised!r}")
 
     @required("1.9")
@@ -37,7 +38,7 @@ class SubscribingTests(PublisherTests):
         async with trio.open_nursery() as nursery:
             publisher = await trial.make(self.publisher, self.up_to(3), nursery=nursery)
             nursery.cancel_scope.cancel(reason="the test closes it")
-        subscriber = ManualSubscriber()
+        subscriber = trial.subscriber()
         if (raised := subscribe(publisher, subscriber)) is not None:
             violated("1.9", f"subscribe with a closed nursery raised {raised!r}")
         await trial.until(lambda: subscriber.subscribed)
@@ -61,23 +62,52 @@ class SubscribingTests(PublisherTests):
     @required("1.9")
     async def test_r1_09_on_subscribe_comes_first(self, trial: Trial) -> None:
         """on_subscribe is the first signal, and comes before subscribe returns."""
-        subscriber = ManualSubscriber()
         publisher = await trial.make(self.publisher, self.up_to(3))
-        subscribe(publisher, subscriber)
-        if not self.on_subscribe_later and not subscriber.subscribed:
-            violated("1.9", "subscribe returned before on_subscribe was called")
+        await self._check_first(trial, publisher, "a subscriber", at_once=True)
+
+    @required("1.9", completes=True)
+    async def test_r1_09_an_empty_stream_begins_with_on_subscribe(self, trial: Trial) -> None:
+        """Where nothing comes between, on_complete still comes behind on_subscribe."""
+        publisher = await trial.make(self.publisher, 0)
+        await self._check_first(trial, publisher, "the subscriber of an empty stream")
+
+    @required("1.9", elements=1)
+    async def test_r1_09_a_second_subscriber_gets_on_subscribe(self, trial: Trial) -> None:
+        """It gets on_subscribe first, beside another one; who is refused, on_error behind it."""
+        publisher = await trial.make(self.publisher, 1)
+        await self.joined(trial, publisher)
+        await self._check_first(trial, publisher, "a second subscriber")
+
+    @required("1.9", elements=1, completes=True)
+    async def test_r1_09_a_late_subscriber_gets_on_subscribe(self, trial: Trial) -> None:
+        """Who subscribes after the stream of another one has ended gets on_subscribe first."""
+        publisher = await trial.make(self.publisher, 1)
+        subscriber = await self.joined(trial, publisher)
+        await self.drained(trial, subscriber, 1)
+        if not await trial.until(lambda: subscriber.terminated):
+            not_decided("the stream did not complete", "rule 1.5")
+        await self._check_first(trial, publisher, "a subscriber after the end")
+
+    async def _check_first(
+        self, trial: Trial, publisher: Publisher[Any], who: str, *, at_once: bool = False
+    ) -> None:
+        subscriber = trial.subscriber()
+        if subscribe(publisher, subscriber) is not None:
+            not_decided("subscribe raised", "rule 1.9")
+        if at_once and not self.on_subscribe_later and not subscriber.subscribed:
+            violated("1.9", f"{who}: subscribe returned before on_subscribe was called")
         await trial.until(lambda: subscriber.subscribed)
         if not subscriber.subscribed:
-            violated("1.9", "on_subscribe was never called")
+            violated("1.9", f"{who}: on_subscribe was never called")
         if subscriber.signals[0] != "on_subscribe":
-            violated("1.9", f"{subscriber.signals[0]} was signalled before on_subscribe")
+            violated("1.9", f"{who}: {subscriber.signals[0]} was signalled before on_subscribe")
 
     @required("1.9", declared=("failing",))
     async def test_r1_09_rejection_is_on_error_after_on_subscribe(self, trial: Trial) -> None:
         """A publisher that fails at once calls on_subscribe before on_error."""
-        subscriber = ManualSubscriber()
+        subscriber = trial.subscriber()
         if subscribe(await self.make_failing(trial, 0), subscriber) is not None:
-            not_decided("subscribe raised")
+            not_decided("subscribe raised", "rule 1.9")
         await trial.settle()
         if subscriber.signals[:1] != ["on_subscribe"]:
             violated(
@@ -92,7 +122,7 @@ class SubscribingTests(PublisherTests):
             if len(me.subscriptions) > 1:
                 me.subscriptions.pop().cancel()
 
-        subscriber = ManualSubscriber(on_subscribe=cancel_the_second)
+        subscriber = trial.subscriber(on_subscribe=cancel_the_second)
         publisher = await trial.make(self.publisher, 3)
         for _ in range(2):
             if (raised := subscribe(publisher, subscriber)) is not None:
@@ -203,7 +233,7 @@ class SubscribingTests(PublisherTests):
                 publisher = await self.make_failing(trial, 3)
             else:
                 publisher = await trial.make(self.publisher, 3)
-            hostile = HostileSubscriber(signal)
+            hostile = trial.joins(HostileSubscriber(signal))
             others = [await self.joined(trial, publisher)] if self.subscribers == "many" else []
             raised = subscribe(publisher, hostile)
             for subscriber in (*others, hostile):
@@ -217,7 +247,7 @@ class SubscribingTests(PublisherTests):
                 await self._check_unharmed(trial, other, signal)
 
     async def _check_hostile(self, trial: Trial, publisher: Any, signal: str) -> None:
-        hostile = HostileSubscriber(signal)
+        hostile = trial.joins(HostileSubscriber(signal))
         subscribe(publisher, hostile)
         hostile.request(4)
         await trial.settle()

@@ -251,7 +251,7 @@ class SubscriberVerification(SubscriberTests):
         self.trigger_request(driver.subscriber, 2)
         await trial.quiet()
         if driver.owed < 1:
-            not_decided("the subscriber requests nothing")
+            not_decided("the subscriber requests nothing", "rule 2.1")
         while driver.owed > 0 and driver.sent < 2:
             driver.on_next()
             await trial.settle()

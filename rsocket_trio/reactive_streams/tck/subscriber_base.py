@@ -79,4 +79,4 @@ class SubscriberTests(Verification):
         if driver.owed < n and self.trigger_request is not None:
             self.trigger_request(driver.subscriber, n)
         if not await trial.until(lambda: driver.owed > 0):
-            not_decided("the subscriber requests nothing")
+            not_decided("the subscriber requests nothing", "rule 2.1")

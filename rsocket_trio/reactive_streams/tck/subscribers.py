@@ -8,12 +8,23 @@ from typing import Any, Final
 
 from ..interfaces import Subscription
 from .steps import watched
-from .trials import Provoked
 
-__all__ = ["HostileSubscriber", "ManualSubscriber"]
+__all__ = ["HostileSubscriber", "ManualSubscriber", "Provoked"]
 
 _RUNAWAY: Final = 300_000
 """Signals after which a subscriber believes that its publisher will never stop."""
+
+
+class Provoked(Exception):
+    """An error that a subscriber of the kit raises on purpose.
+
+    Attributes:
+        rule: The rule that is broken where this error comes out of a task.
+    """
+
+    def __init__(self, text: str, rule: str) -> None:
+        super().__init__(text)
+        self.rule = rule
 
 
 class ManualSubscriber:
@@ -28,6 +39,7 @@ class ManualSubscriber:
         requested: The sum of all valid requests.
         surplus: How many elements there were beyond those requested, at the worst moment.
         raised: (call, exception) of each request and cancel that did not return normally.
+        cancelled: Whether it has cancelled its last subscription, or raised.
         reactions: What to do inside of a signal, after it was recorded: a function of this
             subscriber by the name of the signal.
     """
@@ -41,6 +53,7 @@ class ManualSubscriber:
         self.requested = 0
         self.surplus = 0
         self.raised: list[tuple[str, BaseException]] = []
+        self.cancelled = False
         self.subscriptions: list[Subscription] = []
         self.reactions = reactions
         self._running: list[str] = []
@@ -77,7 +90,13 @@ class ManualSubscriber:
 
     def cancel(self) -> None:
         """Cancel, if there is a subscription."""
+        self.cancelled = self.subscribed
         self._call("cancel()", lambda subscription: subscription.cancel())
+
+    def leave(self) -> None:
+        """Cancel what is still open: the test is over (rule 2.6)."""
+        if self.subscribed and not self.cancelled and not self.terminated:
+            self.cancel()
 
     def _call(self, name: str, call: Callable[[Subscription], None]) -> None:
         if not self.subscribed:
@@ -134,7 +153,8 @@ class HostileSubscriber(ManualSubscriber):
     """Raises from one signal, which rule 2.13 forbids."""
 
     def __init__(self, signal: str) -> None:
-        def fail(_: ManualSubscriber) -> None:
+        def fail(me: ManualSubscriber) -> None:
+            me.cancelled = True  # It counts as that (rule 2.13).
             raise Provoked(f"the error that a subscriber raised from {signal}", "2.13")
 
         super().__init__(**{signal: fail})

@@ -7,20 +7,24 @@ waits until all tasks are blocked, and then lets virtual time pass, which takes 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from math import inf
 from typing import Any, ClassVar, Final, Literal, TypeVar
+from weakref import WeakSet
 
 import trio
 import trio.testing
 
+from .declarations import Allowed, check_declarations, one_of, seconds
 from .steps import StepLimit
+from .subscribers import ManualSubscriber, Provoked
 from .verdicts import Violation, not_declared, violated
 
-__all__ = ["Provoked", "SignalledError", "Trial", "Verification", "call_factory"]
+__all__ = ["SignalledError", "Trial", "Verification", "call_factory"]
 
 T = TypeVar("T")
+S = TypeVar("S", bound=ManualSubscriber)
 
 _SETTLE: Final = {"mock": 60.0, "real": 0.1}
 _FACTORIES: Final = ("publisher", "failing", "subscriber", "limited")
@@ -31,18 +35,6 @@ _POLL: Final = 0.002
 
 class SignalledError(Exception):
     """The error that the kit signals by on_error. A task of the user may well raise it."""
-
-
-class Provoked(Exception):
-    """An error that a subscriber of the kit raises on purpose.
-
-    Attributes:
-        rule: The rule that is broken where this error comes out of a task.
-    """
-
-    def __init__(self, text: str, rule: str) -> None:
-        super().__init__(text)
-        self.rule = rule
 
 
 class Verification:
@@ -63,6 +55,24 @@ class Verification:
     settle_seconds: ClassVar[float | None] = None
     patience: ClassVar[float] = 5.0
     step_seconds: ClassVar[float] = 5.0
+
+    _allowed: ClassVar[Mapping[str, Allowed]] = {
+        "clock": one_of("mock", "real"),
+        "settle_seconds": seconds(or_none=True),
+        "patience": seconds(),
+        "step_seconds": seconds(),
+    }
+
+    def __init_subclass__(cls) -> None:
+        """Check what the class declares.
+
+        Raises:
+            TypeError: A value is not allowed, or a name is nearly that of a declaration.
+        """
+        super().__init_subclass__()
+        allowed = {name: each for base in cls.__mro__ for name, each in _allowed_of(base).items()}
+        hooks = tuple(name for name in _MEANING if hasattr(cls, name))
+        check_declarations(cls.__name__, vars(cls), allowed, hooks)
 
     def element(self, i: int) -> Any:
         """Return the element number ``i``, from 0. Not None. By default the number itself."""
@@ -140,7 +150,11 @@ class Verification:
     async def _in_resource(self, body: Callable[[Any, Trial], Awaitable[T]], resource: Any) -> T:
         async with trio.open_nursery() as outer:
             nursery = await outer.start(_hold_nursery)
-            result = await body(self, Trial(self, nursery, resource))
+            trial = Trial(self, nursery, resource)
+            try:
+                result = await body(self, trial)
+            finally:
+                trial.leave()
             outer.cancel_scope.cancel(reason="the test is over")
         return result
 
@@ -161,6 +175,11 @@ async def _hold_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
             await trio.sleep_forever()
     except* SignalledError:  # the kit has signalled it, and a task has let it through
         pass
+
+
+def _allowed_of(base: type) -> Mapping[str, Allowed]:
+    found: Mapping[str, Allowed] = vars(base).get("_allowed", {})
+    return found
 
 
 def call_factory(factory: Callable[..., Any], *arguments: Any, **offered: Any) -> Any:
@@ -215,8 +234,26 @@ class Trial:
         self.nursery = nursery
         self._verification = verification
         self.resource = resource
+        self._subscribers: WeakSet[ManualSubscriber] = WeakSet()
         self._mock = verification.clock == "mock"
         self._seconds = verification.quiet_seconds()
+
+    def subscriber(self, **reactions: Callable[[ManualSubscriber], None]) -> ManualSubscriber:
+        """Make a subscriber, which leaves with the test."""
+        return self.joins(ManualSubscriber(**reactions))
+
+    def joins(self, subscriber: S) -> S:
+        """See to it that a subscriber of the kit leaves with the test (rule 2.6).
+
+        It may be dropped before, as only a weak reference is kept: rule 3.13 is about that.
+        """
+        self._subscribers.add(subscriber)
+        return subscriber
+
+    def leave(self) -> None:
+        """Cancel the subscriptions of the kit that are still open."""
+        for subscriber in [*self._subscribers]:
+            subscriber.leave()
 
     async def make(self, factory: Callable[..., Any], *arguments: Any, **offered: Any) -> Any:
         """Call a factory of the user. Give it ``nursery`` and ``resource`` if it wants them.
@@ -229,7 +266,8 @@ class Trial:
         Checkpoint: only if the factory is an async function.
         If cancelled: as the factory.
         """
-        offered = {"nursery": self.nursery, "resource": self.resource, **offered}
+        own = {"nursery": self.nursery, "resource": self.resource, "trial": self}
+        offered = {**own, **offered}
         made = call_factory(factory, *arguments, **offered)
         if inspect.isawaitable(made):
             seconds = self._verification.make_seconds()

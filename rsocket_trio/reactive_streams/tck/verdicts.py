@@ -71,9 +71,15 @@ def not_declared(capability: str, meaning: str) -> NoReturn:
     pytest.skip(f"{NOT_DECLARED}: {capability}: {meaning}")
 
 
-def not_decided(reason: str) -> NoReturn:
-    """Skip the test: what it judges did not happen, because of what another test judges."""
-    pytest.skip(f"{NOT_DECIDED}: {reason}")
+def not_decided(reason: str, judged_by: str | None) -> NoReturn:
+    """Skip the test: what it judges did not happen.
+
+    Args:
+        reason: What happened in its place.
+        judged_by: The rule whose tests judge that: if it is a fault, they fail. None: it is none.
+    """
+    fault = "which no rule forbids" if judged_by is None else f"which tests of {judged_by} judge"
+    pytest.skip(f"{NOT_DECIDED}: {reason}, {fault}")
 
 
 def required(rule: str, **needs: Any) -> Callable[[Body], Test]:

@@ -23,7 +23,7 @@ class Outcomes:
         return {name: why for name, why in self.skipped.items() if why.startswith("not decided")}
 
 
-def test_names(verification: type[Verification]) -> list[str]:
+def names_of(verification: type[Verification]) -> list[str]:
     """All tests of a class."""
     return [name for name in dir(verification) if name.startswith("test_")]
 
@@ -31,7 +31,7 @@ def test_names(verification: type[Verification]) -> list[str]:
 def run(verification: type[Verification], *, only: str = "test_") -> Outcomes:
     """Run all tests of a class, each with an instance of its own, as pytest does."""
     outcomes = Outcomes()
-    for name in test_names(verification):
+    for name in names_of(verification):
         if name.startswith(only):
             group, text = _run_one(verification, name)
             getattr(outcomes, group)[name] = text

@@ -68,6 +68,17 @@ def whole_run(tmp_path_factory):
     return pytest_run(tmp_path_factory.mktemp("whole"), "-v")
 
 
+def test_without_v_there_are_lines_for_what_failed(tmp_path):
+    """The others are one line, and where nothing failed that line is all: it stands in each run."""
+    some, _ = pytest_run(tmp_path, "-k", "r1_09_none or r3_09")
+    assert "test_suite.py::TestBad: 1 failed" in some
+    assert "TestGood:" not in some
+    assert "rules of Reactive Streams: 1 class, tests: 4 passed (-v lists the rules)" in some
+    good, _ = pytest_run(tmp_path, "-k", "TestGood and r3_09")
+    assert "rules of Reactive Streams: 1 class, tests: 3 passed (-v lists the rules)" in good
+    assert "= rules of Reactive Streams =" not in good
+
+
 def test_the_summary_has_a_line_for_each_class(whole_run):
     """It counts the rules by outcome, and tells what failed, with the cause."""
     summary = whole_run[0].partition("= rules of Reactive Streams =")[2]

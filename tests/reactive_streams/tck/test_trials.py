@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import re
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 import trio
 
 from rsocket_trio.reactive_streams import Broadcast
 from rsocket_trio.reactive_streams.tck import (
+    ProcessorVerification,
+    PublisherVerification,
     SubscriberVerification,
     verify_processor,
     verify_publisher,
 )
-from tests.reactive_streams.tck.reference import Cold
-from tests.reactive_streams.tck.running import run
+from tests.reactive_streams.tck.mutants.streams import verified
+from tests.reactive_streams.tck.reference import Cold, Link
+from tests.reactive_streams.tck.running import names_of, run
 
 
 async def never(*_: object) -> None:
@@ -155,3 +159,54 @@ def test_a_resource_may_be_used_longer_than_it_may_take_to_come():
     outcomes = run(verify_publisher(slow, resource=slowly), only="test_r1_05")
     assert not outcomes.failed
     assert outcomes.passed
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ({"subscribers": "Many"}, "subscribers is 'Many', and has to be 'one' or 'many'"),
+        ({"completes": "no"}, "completes is 'no', and has to be True or False"),
+        ({"clock": "virtual"}, "clock is 'virtual', and has to be 'mock' or 'real'"),
+        ({"patience": -1}, "patience is -1, and has to be a number of seconds above 0"),
+        ({"settle_seconds": "1"}, "has to be a number of seconds above 0, or None"),
+        ({"step_seconds": float("nan")}, "step_seconds is nan, and has to be"),
+        ({"max_elements": -1}, "max_elements is -1, and has to be an integer, at least 0, or None"),
+        ({"recursion_bound": 0}, "recursion_bound is 0, and has to be an integer, at least 1"),
+        ({"max_element": 3}, "max_element is nothing that the kit knows: max_elements is"),
+        ({"fails": 3}, None),
+        ({"failling": lambda self, n: n}, "failling is nothing that the kit knows: failing is"),
+        ({"publishers": lambda self: []}, None),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_declarations_are_checked_when_the_class_is_made(declared, says):
+    """A misspelt word would switch tests off without a word. Names of one's own are allowed."""
+    expected = nullcontext() if says is None else pytest.raises(TypeError, match=re.escape(says))
+    with expected:
+        type("TestMine", (PublisherVerification,), declared)
+
+
+def test_the_declarations_of_a_processor_are_checked():
+    """Its own, and those of the publisher that it is."""
+    for declared in ({"recovers": 1}, {"multicast": None}, {"trigger_requests": len}):
+        with pytest.raises(TypeError, match="TestMine"):
+            type("TestMine", (ProcessorVerification,), declared)
+
+
+def test_the_kit_cancels_what_it_has_left_open():
+    """A publisher may hold a cursor for each subscription: none is open when a test is over."""
+    opened = set()
+
+    class Cursor(Link):
+        def start(self):
+            opened.add(self)
+            super().start()
+
+        def release(self):
+            opened.discard(self)
+            super().release()
+
+    verification = verified(Cursor)
+    for name in names_of(verification):
+        run(verification, only=name)
+        assert not opened, name

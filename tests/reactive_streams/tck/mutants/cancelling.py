@@ -67,6 +67,15 @@ class DeafWhileRunning(Link):
         super().cancel()
 
 
+class DeafInOnSubscribe(Link):
+    def cancel(self) -> None:
+        if not self.running or self.sent:
+            super().cancel()
+
+    def hostile(self, error: Exception) -> None:
+        super().cancel()
+
+
 class OneElementLate(Link):
     """A cancel from inside of on_next stops it after the next element."""
 
@@ -153,6 +162,14 @@ MUTANTS = [
         },
         says="after cancel()",
         why="who does not stop at all does not stop at once either",
+    ),
+    Mutant(
+        name="ignores a cancel in on_subscribe",
+        verification=verified(DeafInOnSubscribe),
+        fails={"r3_12_cancel_in_on_subscribe_stops_the_signals"},
+        unmet={"r3_12_no_end_after_cancel_in_on_subscribe"},
+        says="rule 3.12: after cancel() in on_subscribe",
+        why="who does not stop at all does not leave the end out either",
     ),
     Mutant(
         name="one element after cancel",

@@ -118,8 +118,25 @@ class KeepsAfterCompletion(Link):
     kept: Any = None
 
     def terminal(self, subscriber: Any, error: Exception | None) -> None:
-        self.kept = subscriber
+        self.kept = subscriber if error is None else None
         super().terminal(subscriber, error)
+
+
+class KeepsAfterError(Link):
+    kept: Any = None
+
+    def terminal(self, subscriber: Any, error: Exception | None) -> None:
+        self.kept = None if error is None else subscriber
+        super().terminal(subscriber, error)
+
+
+class FailsWithNone(Link):
+    def terminal(self, subscriber: Any, error: Exception | None) -> None:
+        if isinstance(error, Failure):
+            self.error = None
+            subscriber.on_error(None)
+        else:
+            super().terminal(subscriber, error)
 
 
 class CompletesAgain(Remembers):
@@ -198,18 +215,6 @@ MUTANTS = [
         unmet={"r1_05_completes_without_further_demand"},
         says="",
         why="after three of four elements there is no end",
-    ),
-    Mutant(
-        name="a negative max_elements",
-        verification=verified(Link, max_elements=-1),
-        fails={"setup_max_elements_is_a_count"},
-        says="max_elements is -1",
-    ),
-    Mutant(
-        name="a recursion_bound of zero",
-        verification=verified(Link, recursion_bound=0),
-        fails={"setup_recursion_bound_is_positive"},
-        says="recursion_bound is 0",
     ),
     Mutant(
         name="one element more than requested",
@@ -291,6 +296,12 @@ MUTANTS = [
         says="rule 1.6: after on_complete the subscriber is still referenced",
     ),
     Mutant(
+        name="keeps the subscriber after an error",
+        verification=verified(KeepsAfterError),
+        fails={"r1_06_subscriber_is_dropped_after_an_error"},
+        says="rule 1.6: after on_error the subscriber is still referenced",
+    ),
+    Mutant(
         name="completes again for a request",
         verification=verified(CompletesAgain),
         fails={"r1_07_nothing_after_on_complete"},
@@ -313,6 +324,12 @@ MUTANTS = [
         verification=verified(GivesNone),
         fails={"r2_13_no_element_is_none"},
         says="rule 2.13: on_next was called with None, for element 3 of 300",
+    ),
+    Mutant(
+        name="fails with None for an error",
+        verification=verified(FailsWithNone),
+        fails={"r2_13_no_error_is_none"},
+        says="rule 2.13: on_error was called with None, which is no exception",
     ),
     Mutant(
         name="completes long after cancel",

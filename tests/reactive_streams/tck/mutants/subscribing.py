@@ -74,6 +74,63 @@ class CompletesFirst(Link):
         super().start()
 
 
+class OnlyCompletes(Link):
+    """An empty stream is completed, and that is all."""
+
+    def start(self) -> None:
+        if not self.look() and self.error is None:
+            self.subscriber.on_complete()
+        else:
+            super().start()
+
+
+class OneAtATime(Cold):
+    """While it has a subscriber others are not served; what they get is for a subclass to say."""
+
+    links: list[Link]
+
+    def subscribe(self, subscriber: Any) -> None:
+        links = self.__dict__.setdefault("links", [])
+        if subscriber is not None and any(not link.over for link in links):
+            self.refuse(subscriber)
+            return
+        if subscriber is None:
+            raise TypeError("the subscriber is None")
+        links.append(Link(self, subscriber))
+        links[-1].start()
+
+    def refuse(self, subscriber: Any) -> None:
+        raise NotImplementedError
+
+
+class SilentToOthers(OneAtATime):
+    def refuse(self, subscriber: Any) -> None:
+        pass
+
+
+class RefusesWithoutOnSubscribe(OneAtATime):
+    def refuse(self, subscriber: Any) -> None:
+        subscriber.on_error(Failure("it has a subscriber already"))
+
+
+class RemembersTheEnd(Link):
+    def terminal(self, subscriber: Any, error: Exception | None) -> None:
+        self.publisher.ended = error is None  # type: ignore[attr-defined]  # of this mutant
+        super().terminal(subscriber, error)
+
+
+class EndsForAll(Cold):
+    """Once a stream has completed, later subscribers are told nothing but that."""
+
+    ended = False
+
+    def subscribe(self, subscriber: Any) -> None:
+        if self.ended and subscriber is not None:
+            subscriber.on_complete()
+        else:
+            super().subscribe(subscriber)
+
+
 class NoOnSubscribeIfFailed(Link):
     def start(self) -> None:
         if not self.look() and self.error is not None:
@@ -254,13 +311,37 @@ MUTANTS = [
         name="on_subscribe after subscribe",
         verification=verified(LaterOnSubscribe),
         fails={"r1_09_on_subscribe_comes_first"},
-        says="rule 1.9: subscribe returned before on_subscribe was called",
+        says="rule 1.9: a subscriber: subscribe returned before on_subscribe was called",
     ),
     Mutant(
         name="on_complete before on_subscribe",
-        verification=verified(CompletesFirst, max_elements=0),
-        fails={"r1_09_on_subscribe_comes_first"},
-        says="rule 1.9: on_complete was signalled before on_subscribe",
+        verification=verified(CompletesFirst),
+        fails={"r1_09_an_empty_stream_begins_with_on_subscribe"},
+        says="rule 1.9: the subscriber of an empty stream: on_complete was signalled before",
+    ),
+    Mutant(
+        name="on_complete without on_subscribe",
+        verification=verified(OnlyCompletes),
+        fails={"r1_09_an_empty_stream_begins_with_on_subscribe"},
+        says="rule 1.9: the subscriber of an empty stream: on_subscribe was never called",
+    ),
+    Mutant(
+        name="silent to a second subscriber",
+        verification=verified(Link, SilentToOthers, subscribers="one"),
+        fails={"r1_09_a_second_subscriber_gets_on_subscribe"},
+        says="rule 1.9: a second subscriber: on_subscribe was never called",
+    ),
+    Mutant(
+        name="on_error without on_subscribe to a second subscriber",
+        verification=verified(Link, RefusesWithoutOnSubscribe, subscribers="one"),
+        fails={"r1_09_a_second_subscriber_gets_on_subscribe"},
+        says="rule 1.9: a second subscriber: on_subscribe was never called",
+    ),
+    Mutant(
+        name="only on_complete to a subscriber after the end",
+        verification=verified(RemembersTheEnd, EndsForAll),
+        fails={"r1_09_a_late_subscriber_gets_on_subscribe"},
+        says="rule 1.9: a subscriber after the end: on_subscribe was never called",
     ),
     Mutant(
         name="on_error without on_subscribe",
