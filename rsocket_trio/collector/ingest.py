@@ -148,6 +148,7 @@ class Ingest:
             self._storage.dropped += len(pending.items)
             logger.error("events of fire_and_forget are lost: %s", error)
         finally:
+            self._pending_size -= pending.size
             del self._pending[id(setup)]
             if not self._pending:
                 self._idle.set()

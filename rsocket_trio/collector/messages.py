@@ -284,8 +284,9 @@ class CollectorStatistics:
         stored: Events that were stored, from all sources.
         lumberjack_events: Events that came by Lumberjack and were handled.
         dropped: Events that were not stored: fire_and_forget beyond the limits of its connection or
-            of the collector, or of a connection that ended before their turn; and events that are
-            larger than the spool. Those that a killed collector loses are in no number.
+            of the collector, or of a connection that ended before their turn; events that are
+            larger than the spool; and those that waited for their turn when the spool failed. Those
+            that a killed collector loses are in no number.
         pending_size: Bytes of fire_and_forget that wait to be stored.
         subscriptions: The subscriptions.
     """

@@ -10,7 +10,7 @@ import trio
 from ..log_policy import logger
 from ..lumberjack import Batch as LumberjackBatch
 from ..lumberjack import to_store
-from ..spool import Batch, BatchTooLarge, Spool, SpoolFailed
+from ..spool import Batch, BatchTooLarge, Spool, SpoolError, SpoolFailed
 
 __all__ = ["Storage"]
 
@@ -20,8 +20,8 @@ class Storage:
 
     Attributes:
         spool: The spool.
-        dropped: Events that were not stored: fire_and_forget beyond its limits, and batches that
-            are larger than the spool.
+        dropped: Events that were not stored: fire_and_forget beyond its limits, batches that are
+            larger than the spool, and those that waited when it failed.
         stopping: Set when the collector takes no more events: it is stopped, or the spool failed.
         failure: Why the spool has failed for good.
     """
@@ -50,16 +50,22 @@ class Storage:
     async def append_or_drop(self, batches: Iterable[Batch], source: str) -> None:
         """Store batches. One that is larger than the spool is dropped, and logged.
 
+        Those that cannot be stored any more count as dropped too.
+
         Raises:
             SpoolClosed: The spool is closed.
             SpoolFailed: The spool has failed for good.
         """
-        for batch in batches:
+        left = iter(batches)
+        for batch in left:
             try:
                 await self.append(batch)
             except BatchTooLarge as error:
                 self.dropped += batch.count
                 logger.warning("%d events from %s are dropped: %s", batch.count, source, error)
+            except SpoolError:
+                self.dropped += batch.count + sum(each.count for each in left)
+                raise
 
     async def store_lumberjack(self, batch: LumberjackBatch) -> None:
         """Store a batch of a Lumberjack sender: the handler of its server."""

@@ -248,7 +248,8 @@ async def test_a_spool_that_fails_for_good(directory, waited_for, caplog):
             await until(lambda: bool(ended))
     assert isinstance(ended[0], SpoolFailed)
     assert ("events of fire_and_forget are lost: " in caplog.text) is not waited_for
-    assert collector.statistics().dropped == (0 if waited_for else 2)
+    assert collector.statistics().dropped == (0 if waited_for else 3)
+    assert collector.statistics().pending_size == 0
 
 
 async def test_a_disk_that_is_full_for_a_while(directory):
