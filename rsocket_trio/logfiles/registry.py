@@ -137,11 +137,11 @@ class Registry:
         To ship them would change them, and so on without end.
         """
         own = self._path
-        if own is None or not os.path.basename(path).startswith(own.name):
+        if own is None:
             return False
-        names = {own.name, f"{own.name}.new", f"{own.name}.lock"}
         directory, name = os.path.split(path)
-        return name in names and os.path.realpath(directory) == str(own.parent)
+        mine = {own.name, f"{own.name}.new", f"{own.name}.lock"}
+        return name in mine and os.path.realpath(directory) == str(own.parent)
 
     def positions(self) -> list[Position]:
         """Return the positions of all files."""

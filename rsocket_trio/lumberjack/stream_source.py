@@ -83,19 +83,19 @@ class Collector:
         """
         while True:
             await self._bell.wait_until(lambda: self._events or self._ended)
-            with trio.move_on_at(self._since + self._linger):
-                await self._bell.wait_until(lambda: self._is_complete() or not self._events)
+            waited = self._events
+            with trio.move_on_at(self._since + self._linger) as scope:
+                await self._bell.wait_until(
+                    lambda waited=waited: self._is_complete() or self._events is not waited
+                )
             # Another task may have taken them, and others may have come since.
-            if self._is_complete() or (self._events and self._is_late()):
+            if self._is_complete() or (scope.cancelled_caught and self._events is waited):
                 events, self._events = self._events, []
                 self._bell.ring()
                 return events
 
     def _is_complete(self) -> bool:
         return self._ended or len(self._events) >= self._size
-
-    def _is_late(self) -> bool:
-        return trio.current_time() >= self._since + self._linger
 
 
 async def ship_stream(

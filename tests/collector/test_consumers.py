@@ -340,8 +340,8 @@ async def test_a_hostile_reader_names_many_instances(autojump_clock):
 
 
 async def test_refused_positions_leave_nothing(autojump_clock):
-    """A name with an offset that is not kept costs no place."""
-    spool, known = consumers(max_instances=3)
+    """A name with an offset that is not kept costs no place, as an instance or as a consumer."""
+    spool, known = consumers(max_instances=3, max_consumers=1)
     spool.oldest = 50
     peer = Peer()
     for number in range(20):

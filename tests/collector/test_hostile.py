@@ -20,7 +20,13 @@ from rsocket_trio.collector import (
     ReadRequest,
     connect_collector,
 )
-from rsocket_trio.collector.messages import BatchHead, PositionRequest, SpoolInfo
+from rsocket_trio.collector.messages import (
+    BatchHead,
+    ForgetRequest,
+    InfoRequest,
+    PositionRequest,
+    SpoolInfo,
+)
 from rsocket_trio.errors import StreamError
 from rsocket_trio.metadata import MIME
 from rsocket_trio.spool import WrongSpool
@@ -34,6 +40,18 @@ JSON = {"data_mime_type": "application/json"}
 def request(spool, **changes):
     fields = {"spool_id": spool.spool_id, "start": 0, "stop": spool.head} | changes
     return Payload(DEFAULT_CODECS.encode(ReadRequest(**fields), ReadRequest, MIME.CBOR))
+
+
+def test_what_a_request_may_leave_out():
+    """A request of few words asks for little, and forces nothing."""
+    for text, meant in (
+        ("{}", InfoRequest(reach_from=None, reach_size=None, epoch=None, instances=False)),
+        (
+            '{"spool_id":"s","consumer":"c"}',
+            ForgetRequest(spool_id="s", consumer="c", instance=None, force=False),
+        ),
+    ):
+        assert DEFAULT_CODECS.decoder(type(meant), MIME.JSON)(text.encode()) == meant
 
 
 async def test_readers_that_give_no_demand(directory):

@@ -239,6 +239,19 @@ async def test_a_rename_before_the_opening_and_no_new_file(tmp_path, monkeypatch
         await receiver.until(lambda r: r.messages == ["1"])
 
 
+async def test_a_file_that_is_renamed_again_and_again(tmp_path, monkeypatch):
+    """It is not gone: the next run has to look for it, and this one says so."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+
+    def renamed_before(*_arguments, **_options):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(shipment_module, "Tail", renamed_before)
+    with pytest.raises(FilesMissing, match="renamed again and again"):
+        await ship_once(tmp_path, Receiver(), "a.log")
+
+
 async def test_a_link_whose_target_was_renamed_while_no_process_read_it(tmp_path):
     real = tmp_path / "real" / "a.log"
     real.parent.mkdir()
@@ -255,8 +268,13 @@ async def test_a_link_whose_target_was_renamed_while_no_process_read_it(tmp_path
 
 
 async def test_the_registry_is_no_log_file(tmp_path):
-    """A pattern leaves it out: to ship it would change it, without end."""
+    """A pattern leaves it out: to ship it would change it, without end. Another one it takes."""
     (tmp_path / "a.log").write_text("1\n")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "registry.json").write_text("2\n")
+    receiver = Receiver()
+    await ship_once(tmp_path, receiver, "other/*")
+    assert receiver.messages == ["2"]
     receiver = Receiver()
     async with following(tmp_path, receiver, "*") as shipment:
         await receiver.until(lambda r: r.messages == ["1"])

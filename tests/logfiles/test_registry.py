@@ -386,6 +386,14 @@ def test_links_beside_a_registry_are_not_followed(tmp_path, suffix):
     assert victim.read_text() == "mine"
 
 
+def test_a_directory_in_the_place_of_the_new_registry(tmp_path):
+    """It cannot be removed either; the error names the registry all the same."""
+    path = tmp_path / "registry.json"
+    path.with_name("registry.json.new").mkdir()
+    with pytest.raises(OSError, match=r"registry\.json'$"):
+        stored(path, position())
+
+
 def test_only_the_owner_reads_a_registry_and_its_lock(tmp_path):
     path = tmp_path / "registry.json"
     stored(path, position())

@@ -199,6 +199,8 @@ class TestVersion1:
         assert raw == encode_pairs(event.items())
         assert encode(raw, version=1) == [raw]
         assert decode_pairs(encode({"a": "b"}, version=1)[0]) == {"a": "b"}
+        most = {str(n): "" for n in range(1024)}
+        assert encode(most, encode_pairs(most.items()), version=1)
 
     @pytest.mark.parametrize(
         ("event", "error", "match"),

@@ -281,6 +281,28 @@ async def test_a_loss_after_each_number_of_acks(
         assert not nursery.child_tasks
 
 
+@pytest.mark.parametrize("turns", [0, 2, 5, 10, 20, 30])
+async def test_a_loss_while_a_window_is_formed(network, autojump_clock, turns):
+    """No event is lost or sent again: neither those that do not fit, nor those being compressed."""
+    events = [{"n": n, "text": "x" * 20_000} for n in range(20)]
+    settings = {"initial_window": 20, "max_window_size": 100_000, "compression_level": 9}
+    async with shipping(**settings) as (shipper, nursery):
+        nursery.start_soon(shipper.send, events)
+        peer = await network.peer()
+        for _ in range(turns):
+            await trio.lowlevel.checkpoint()
+        await peer.close()
+        peer = await network.peer()
+        received = []
+        while len(received) < 20:
+            batch = await peer.batch()
+            received += [event["n"] for event in decode_events(batch)]
+            await peer.ack(len(batch))
+        await settled()
+        assert shipper.statistics().waiting == 0
+    assert received == list(range(20))
+
+
 @pytest.mark.parametrize("cut", [*range(0, 114, 7), 57, 58, 113, 114])
 async def test_a_loss_after_each_number_of_bytes(slow_hosts, autojump_clock, cut):
     """The connection breaks while a window is being written."""

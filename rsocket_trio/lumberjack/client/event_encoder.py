@@ -6,6 +6,7 @@ It refuses each event that no server would accept, so that it is known before an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from rsocket_trio.errors import LocalProtocolError, MalformedFrame
@@ -48,10 +49,9 @@ class EventEncoder:
         self.compression_level: Final = compression_level
         self.limits: Final = limits
         name, self.max_frames = _largest(compression_level, limits)
-        if limits.max_event_size <= self.max_frames - FRAME_HEAD:
-            self._name, self.max_size = "max_event_size", limits.max_event_size
-        else:
-            self._name, self.max_size = name, self.max_frames - FRAME_HEAD
+        of_events = ("max_event_size", limits.max_event_size)
+        of_frames = (name, self.max_frames - FRAME_HEAD)
+        self._name, self.max_size = min(of_events, of_frames, key=itemgetter(1))
 
     def encode(self, events: Sequence[object], start: int, stop: int) -> list[bytes]:
         """Return the bytes of events, from the one at ``start`` on, at least one.
@@ -185,4 +185,4 @@ def _largest(compression_level: int, limits: LumberjackLimits) -> tuple[str, int
             ("max_inflated_size", limits.max_inflated_size),
             ("max_compressed_size", most - most // 1000 - 64),
         ]
-    return min(sizes, key=lambda each: each[1])
+    return min(sizes, key=itemgetter(1))

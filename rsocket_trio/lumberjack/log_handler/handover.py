@@ -226,7 +226,6 @@ class Handover:
         with self._changed:
             buffer = self._buffer
             if buffer.waiting >= count or buffer.waiting_size >= size or self._hurried:
-                self._wake_count = self._wake_size = inf
                 return False
             self._wake_count, self._wake_size = count, size
             return True

@@ -30,7 +30,6 @@ MAX_ITEMS: Final = 1000
 MAX_VALUES: Final = 10_000
 """Values in such a value, over all levels: some milliseconds. A container may be in it many times,
 so the other two limits alone would allow more than the memory holds."""
-_SHORTEST: Final = 16
 _MAX_BITS: Final = 64
 
 _SIMPLE: Final = (UUID, Decimal, PurePath)
@@ -142,7 +141,7 @@ def _shortened(event: Mapping[str, object], max_size: int) -> bytes | None:
     log = plain.get("log")
     plain["log"] = {**log, "flags": ["truncated"]} if isinstance(log, dict) else ["truncated"]
     at_most = max_size
-    while at_most >= _SHORTEST:
+    while at_most:
         at_most //= 2
         plain = _with_texts_of(plain, at_most)
         text = write_plain(plain)

@@ -266,6 +266,16 @@ def test_flush_and_close_share_the_time(receiver, log):
     assert 1.9 < time.monotonic() - begin < 3.9
 
 
+def test_a_second_close_waits_for_nothing(receiver, log, monkeypatch):
+    """A program may close it, and `logging.shutdown` closes it again: one wait is promised."""
+    handler = add(log, receiver.uri)
+    log.info("one")
+    handler.close()
+    monkeypatch.setattr(Worker, "join", lambda *_: pytest.fail("it waits again"))
+    handler.close()
+    assert receiver.messages == ["one"]
+
+
 def test_close_takes_its_time_after_a_short_drain(receiver, log):
     receiver.stall()
     handler = add(log, receiver.uri)
