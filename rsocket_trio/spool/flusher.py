@@ -179,7 +179,7 @@ class Flusher:
         instances, changes = dict(self.instances), dict[Key, ConsumerInstance | None]()
         for move in moves:
             move.apply(instances, changes)
-        alone = self._after_failure and (bool(moves) or self._trim_due)
+        alone, self._after_failure = self._after_failure, False
         one = self._one or self.trouble is not None
         appends = [] if alone else requests.take_appends(self.extent, one=one)
         trim = trim_for(
@@ -194,7 +194,7 @@ class Flusher:
         probe, self._probe_due = self._probe_due, False
         if appends or moves or due or probe:
             return _Taken(appends, moves, changes, trim)
-        if alone:
+        if alone:  # There is nothing that might make room.
             return self._take()
         if not requests.appends and not self._short:
             # The changes that have failed are not wanted any more.
@@ -235,7 +235,6 @@ class Flusher:
     def _stored(self, taken: _Taken, outcome: Outcome) -> None:
         """Update the state after a transaction, and wake the tasks that wait for it."""
         self.extent, self.epochs = outcome.extent, outcome.epochs
-        self._after_failure = False
         if taken.appends:
             self._one = False
         if self._short and not self._writer.short:

@@ -267,16 +267,17 @@ async def test_faults_that_pass(directory, where, code):
 
 
 async def test_a_rollback_that_fails(directory):
-    """It is tried again before the next transaction."""
+    """It is tried again before the next transaction. What failed before it says what to do."""
     async with open_spool(directory, config=QUICK) as spool:
         with faulty(spool) as connection:
-            bad = {"COMMIT": 2, "ROLLBACK": 3}
+            bad = {"COMMIT": 2, "ROLLBACK": 1}
 
             def fail(statement):
                 if not bad.get(statement):
                     return None
                 bad[statement] -= 1
-                return fault(sqlite3.SQLITE_IOERR)
+                is_full = statement == "COMMIT"
+                return fault(sqlite3.SQLITE_FULL if is_full else sqlite3.SQLITE_ERROR)
 
             connection.fail = fail
             assert await spool.append(lines(2, "one")) == 0

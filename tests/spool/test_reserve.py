@@ -415,6 +415,27 @@ async def test_without_a_reserve_no_event_is_stored(directory, monkeypatch, capl
     assert caplog.text.count(f"cannot be written now, batches wait: {FULL}") == 1
 
 
+async def test_a_reserve_that_was_given_up_is_no_room(directory, monkeypatch):
+    """Not even for a small batch, which the reserve had room for before."""
+    space = NoSpace(monkeypatch)
+    space.full = False
+    async with open_spool(directory, config=QUICK) as spool, trio.open_nursery() as nursery:
+        await spool.append(lines(2))
+        space.full = True
+        with faulty(spool) as connection:
+            failures = [fault(sqlite3.SQLITE_FULL)]
+            connection.fail = lambda statement: (
+                failures.pop() if failures and statement == "COMMIT" else None
+            )
+            await spool.commit("me", 1)
+        assert writer_of(spool).short
+        nursery.start_soon(spool.append, lines(1))
+        await until(lambda: spool.statistics().trouble == FULL)
+        assert spool.head == 2
+        space.full = False
+        await until(lambda: spool.head == 3)
+
+
 async def test_the_reserve_is_taken_again_without_a_call(directory, monkeypatch):
     """The spool looks from time to time, also when no batch waits."""
     space = NoSpace(monkeypatch)
@@ -466,6 +487,36 @@ async def test_after_an_attempt_in_vain(directory):
             await until(lambda: (directory / "spool.reserve").stat().st_size >= 8 * MIB)
             connection.fail = lambda statement: None
             await until(lambda: spool.positions() == {"me": 2})
+
+
+@pytest.mark.parametrize(
+    "also",
+    ["VACUUM", "PRAGMA freelist_count", "PRAGMA page_count", "PRAGMA wal_checkpoint", "SELECT"],
+)
+async def test_each_step_to_make_room_may_fail(directory, also, caplog):
+    """On a disk that has none: the next attempt shows whether there is room all the same."""
+    async with open_spool(directory, config=QUICK) as spool:
+        await spool.append(sized(100_000))
+        await spool.commit("me", 1)
+        with faulty(spool) as connection:
+            left = {"COMMIT": 1, also: 1}
+
+            def fail(statement):
+                for beginning, code in (
+                    ("COMMIT", sqlite3.SQLITE_FULL),
+                    (also, sqlite3.SQLITE_IOERR),
+                ):
+                    if statement.startswith(beginning) and left[beginning]:
+                        left[beginning] -= 1
+                        return fault(code)
+                return None
+
+            connection.fail = fail
+            await spool.forget("me")
+            assert left == {"COMMIT": 0, also: 0}
+        assert ("cannot be written now" in caplog.text) is (also == "SELECT")
+        assert spool.positions() == {}
+        assert await spool.append(lines(1)) == 1
 
 
 async def test_deleting_on_a_full_disk(directory):

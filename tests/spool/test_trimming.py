@@ -206,6 +206,8 @@ async def test_retention_without_consumers(directory):
             assert spool.oldest == max(0, number - 2)
         await spool.append(sized(300))
         assert (spool.oldest, spool.head) == (10, 11)
+    async with open_spool(directory, retention=Retention(max_size=100)) as spool:
+        await until(lambda: spool.oldest == 11)  # at the start, and not with the next change
 
 
 async def test_retention_behind_consumers(directory):
