@@ -286,7 +286,7 @@ class Shipment:
         """Open exactly the file that was found, also if it was renamed since then. This blocks."""
         found = wanted.found
         for _ in range(_ATTEMPTS):
-            path = self._listings.path_now(found)
+            path = self._path_now(found)
             if path is None:
                 break
             try:
@@ -462,9 +462,14 @@ class Shipment:
     def _gone(self, wanted: list[Found]) -> set[FileKey]:
         """Return which files are not there any more. This blocks."""
         try:
-            return {each.key for each in wanted if self._listings.path_now(each) is None}
+            return {each.key for each in wanted if self._path_now(each) is None}
         except OSError:  # It cannot be found out.
             return set()
+
+    def _path_now(self, found: Found) -> str | None:
+        """See `Listings.path_now`. A new registry may have got the inode of a deleted file."""
+        path = self._listings.path_now(found)
+        return None if path is None or self._registry.owns(path) else path
 
     async def _follow_one(
         self, file: FileTask, before: list[trio.Event], following: Following

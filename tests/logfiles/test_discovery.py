@@ -129,15 +129,20 @@ async def test_more_files_than_may_be_open(tmp_path, caplog):
         await receiver.until(lambda r: sorted(r.messages) == ["a", "b", "c"])
 
 
-async def test_a_file_that_is_deleted_while_too_many_are_open(tmp_path, caplog):
-    """It is waited for no more."""
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_file_that_is_deleted_while_too_many_are_open(tmp_path, caplog, again):
+    """It is waited for no more, also if the next registry has got its inode."""
     for name in "ab":
         (tmp_path / f"{name}.log").write_text(f"{name}\n")
     receiver = Receiver()
     async with following(tmp_path, receiver, "*.log", max_open=1) as shipment:
         await receiver.until(lambda r: r.messages and shipment.problems)
         (waiting,) = shipment.problems
-        os.unlink(waiting.path)
+        if again:
+            await looked(shipment, 5)  # Until then a registry may be written once more.
+            os.replace(waiting.path, tmp_path / "registry.json")
+        else:
+            os.unlink(waiting.path)
         await receiver.until(lambda _: not shipment.problems)
     assert f"{waiting.path} is gone, and was not read: 1 files are open" in caplog.text
     assert len(receiver.messages) == 1
@@ -197,6 +202,8 @@ def test_renamed_files_that_cannot_be_looked_for(tmp_path, monkeypatch):
             patch.setattr(os, "scandir", failing(os.scandir, tmp_path, number))
             with pytest.raises(OSError, match=os.strerror(number)):
                 find_moved([old])
+    (tmp_path / "a.log.1").write_text("other\n")
+    assert find_moved([old]) == [], "the inode has another content now"
 
 
 def failing(real, directory, number):
