@@ -69,7 +69,7 @@ def wide_encoding(head: bytes) -> str | None:
         if head.startswith(mark):
             return name
     nul = [head[place::4].count(0) for place in range(4)]
-    for first, *others in (nul, nul[::-1]):
+    for first, *others in (nul, reversed(nul)):
         most = len(head) // 4 - 1
         if most > 0 and not first and min(others) >= most:
             return "UTF-32"

@@ -212,8 +212,9 @@ class FileTask:
         part = progress.begin(batch.end)
 
         def acknowledged() -> None:
+            progress.acknowledged(part)
             # An offset of a file that was truncated since then means nothing now.
-            if progress.acknowledged(part) and progress is self._progress:
+            if progress is self._progress:
                 self._record()
 
         return acknowledged

@@ -45,15 +45,13 @@ class Progress:
         self._parts.append(part)
         return part
 
-    def acknowledged(self, part: Part) -> bool:
-        """Take the acknowledgement of a batch; return whether the offset has moved."""
+    def acknowledged(self, part: Part) -> None:
+        """Take the acknowledgement of a batch."""
         part.done = True
-        before = self.offset
         while self._parts and self._parts[0].done:
             self.offset = self._parts.popleft().end
         if not self._parts:
             self._settled.set()
-        return self.offset != before
 
     async def settled(self) -> None:
         """Wait until no batch is on the way.

@@ -177,6 +177,27 @@ def test_a_reserve_that_cannot_be_measured(directory):
     writer.close()
 
 
+def test_a_reserve_after_everything_has_failed(directory):
+    """It is taken again before the first error goes on, though not even the extent can be read."""
+    writer = Writer(directory, SpoolConfig(reserve_size=2 * MIB))
+    writer._connection = connection = FaultyConnection(writer._connection)
+
+    def fail(statement):
+        if statement == "COMMIT":
+            return fault(sqlite3.SQLITE_FULL)
+        read_again = statement.startswith("SELECT") and connection.seen.count("COMMIT") == 2
+        return fault(sqlite3.SQLITE_IOERR) if read_again else None
+
+    connection.fail = fail
+    with pytest.raises(sqlite3.OperationalError) as raised:
+        writer.apply(Group(rows=[], changes={("me", ""): None}, trim=None))
+    assert raised.value.sqlite_errorcode == sqlite3.SQLITE_FULL
+    assert not writer.short
+    assert held(directory / "spool.reserve") >= 2 * MIB
+    connection.fail = lambda statement: None
+    writer.close()
+
+
 def test_a_log_that_cannot_be_emptied(directory):
     """What is stored is durable in any case. Later queries wait for others as long as before."""
     writer = Writer(directory, SpoolConfig())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
+from rsocket_trio.lumberjack.log_handler import workers_end
 from tests.lumberjack.log_handler.receiving_thread import receiving
 from tests.programs import environment
 
@@ -44,6 +47,24 @@ def run(program, uri, *options, status=0):
     )
     assert done.returncode == status, done.stderr
     return done.stderr, time.monotonic() - begin
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "error"),
+    [(os, "pipe", OSError), (threading.Thread, "start", RuntimeError)],
+)
+def test_a_worker_without_descriptors_or_threads(monkeypatch, place, name, error):
+    """SIGTERM ends it at once, as ever. Nothing stays open."""
+
+    def refuse(*_args):
+        raise error
+
+    before = set(os.listdir("/dev/fd"))
+    monkeypatch.setattr(place, name, refuse)
+    termination = workers_end._Termination()
+    termination.settle_first(print)
+    assert not termination.has_begun
+    assert set(os.listdir("/dev/fd")) == before
 
 
 def test_records_right_before_the_end_arrive(receiver):
