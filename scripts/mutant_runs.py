@@ -1,27 +1,27 @@
-"""Run the tests against mutants: each mutant in a copy of the tree, its nearest tests first."""
+"""Run the tests against mutants: each mutant in a copy of the tree, by the tests that reach it."""
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import queue
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 from mutations import Mutant
 
-__all__ = ["Outcome", "check_unchanged", "stages", "try_all"]
+__all__ = ["Copies", "Outcome", "Reach"]
 
 ROOT: Final = Path(__file__).parent.parent
 PACKAGE: Final = "rsocket_trio"
@@ -41,37 +41,35 @@ NO_BEHAVIOUR: Final = (
 )
 """Tests in tests/ and tests/rules that do not run the package, but read its source or measure."""
 
-SHARED: Final = ("-n", "2", "--dist", "worksteal")
-"""Options of pytest for the long stages: their tests wait half of the time."""
-
 IN_THE_COPY: Final = (PACKAGE, "tests", "scripts", "examples", "docs", "benchmarks")
 NOT_IN_THE_COPY: Final = ("node_modules", "target", "_build", "__pycache__", ".hypothesis")
-FILES_IN_THE_COPY: Final = ("pyproject.toml", "README.md", "CHANGELOG.md", "Makefile")
+FILES_IN_THE_COPY: Final = (
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+    "Makefile",
+    "rsocket_trio_tck_plugin.py",
+)
 
-MOST_MEMORY: Final = 4 * 2**30
-"""Limit of the address space of a run, in bytes, because a mutant may fill a list forever."""
-
-_PASSED: Final = (0, 5)
-"""Exit statuses of pytest: all tests passed, or there are none."""
-
-LONGEST_TEST: Final = 120
-"""Time limit for one test, in seconds: several times what the slowest takes on a busy machine."""
-
-LONGEST_STAGE: Final = 1800
-"""Time limit for the tests of one stage, in seconds. A longer stage counts as hung."""
+SHORTEST_LIMIT: Final = 20.0
+LONGEST_LIMIT: Final = 120.0
+"""A test hangs if it takes ten times as long as without a change, and so many seconds at least. The
+second limit is for tests that were never measured: several times what the slowest takes."""
 
 USERS: Final = {
     "logfiles": ("cli",),
     "lumberjack": ("logfiles", "collector", "cli"),
-    "spool": ("collector", "cli", "spark"),
-    "collector": ("cli", "spark"),
+    "spool": ("collector", "cli"),
+    "collector": ("cli",),
 }
 """The folders of tests that also run a package which the engine of connections does not import."""
 
+FIRST: Final = 30
+"""Tests that run first. Most mutants are caught by them, and their few files are imported soon."""
+
 # `make test` does not run the tests of bad days either; Spark starts too slowly for every mutant.
 _QUICK: Final = ("-m", "not (chaos or programs or bad_days or jvm)")
-_SLOW: Final = ("-m", "(chaos or programs) and not (bad_days or jvm)")
-_ALL: Final = ("-m", "not (bad_days or jvm)")
+_SLOW: Final = ("--collect-only", "-m", "(chaos or programs) and not (bad_days or jvm)")
 
 
 @dataclass(frozen=True)
@@ -84,46 +82,114 @@ class Outcome:
     seconds: float
 
 
-def stages(file: str, kind: str = "", root: Path = ROOT) -> list[list[str]]:
-    """Return the tests for a module, nearest first. A stage is a list of arguments for pytest.
-
-    Args:
-        file: The path of the module in the checkout.
-        kind: The kind of the change; a few tests are there for one kind.
-        root: The tree with the tests.
-    """
-    _, package, *rest = Path(file).parts
-    *folders, module = rest or [package]
-    tests = root / "tests" / package
-    names = {f"test_{module}", "_".join(["test", *folders, module])}
-    near = sorted(path for name in names for path in tests.rglob(name))
-    if kind == "checkpoint":
-        near.append(root / "tests/test_checkpoints.py")
-    done = [str(path.relative_to(root)) for path in near]
-    folder = [f"tests/{package}", *(f"--ignore={path}" for path in done)]
-    at = ("tests",) if package in USERS else ("tests/rules", "tests")
-    top = [path for name in at for path in sorted((root / name).glob("test_*.py"))]
-    # The draft shares the engine, and has transports with other abilities.
-    users = USERS.get(package, ("connection", "interactions", "reactivesocket"))
-    hostile = [] if package in USERS else ["tests/hostile", "tests/testing"]
+def tests_of(package: str) -> list[Path]:
+    """Return the files and folders with the tests of a package: its own, and those of its users."""
+    tests = ROOT / "tests"
+    if package in USERS:
+        folders, top = USERS[package], []
+    else:
+        # The draft shares the engine, and has transports with other abilities.
+        folders = ("connection", "interactions", "reactivesocket", "hostile", "testing")
+        top = sorted(tests.glob("rules/test_*.py"))
     return [
-        *([[*done]] if done else []),
-        [*SHARED, *_QUICK, *folder],
-        [*SHARED, *_SLOW, *folder],
-        [*SHARED, *(str(path.relative_to(root)) for path in top if _runs(path, near))],
-        [*SHARED, *(f"tests/{name}" for name in users if name != package)],
-        *([[*SHARED, *hostile]] if hostile else []),
+        *(tests / name for name in dict.fromkeys([package, *folders])),
+        *(
+            path
+            for path in [*top, *sorted(tests.glob("test_*.py"))]
+            if path.stem not in NO_BEHAVIOUR
+        ),
     ]
 
 
-def _runs(path: Path, near: Sequence[Path]) -> bool:
-    return path.stem not in NO_BEHAVIOUR and path not in near
+@dataclass
+class Reach:
+    """What the tests do without a change: see `mutant_worker.Recorder`.
+
+    Attributes:
+        lines: The tests that reach a line, by file and line.
+        seconds: How long each test takes.
+        programs: Tests that start programs, or cancel everywhere: they may reach any line, and take
+            so long that they are not run without a change.
+        failed: Tests that fail without a change: they notice nothing.
+    """
+
+    lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    programs: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Add a record."""
+        for file, lines in record["lines"].items():
+            mine = self.lines.setdefault(file, defaultdict(set))
+            for line, tests in lines.items():
+                mine[int(line)].update(filter(None, tests))  # no name: while modules are imported
+        self.seconds |= record["seconds"]
+        self.programs.update(record["programs"])
+        self.failed.update(record["failed"])
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Return the tests that may notice a mutant, in the order in which they are run."""
+        _, package, *_ = Path(mutant.file).parts
+        folder, stem = f"tests/{package}/", Path(mutant.file).stem
+        found = self._reaching(mutant)
+        found |= {test for test in self.programs if test.startswith(folder)}
+
+        def rank(test: str) -> tuple[bool, bool, float]:
+            seconds = self.seconds.get(test, LONGEST_LIMIT)
+            return seconds > 1, not re.search(rf"test_(\w+_)?{stem}\.py", test), seconds
+
+        return sorted(found - self.failed, key=rank)
+
+    def limit(self, tests: Iterable[str]) -> float:
+        """Return how many seconds one of these tests may take."""
+        slowest = max((self.seconds.get(test, LONGEST_LIMIT) for test in tests), default=0)
+        return min(max(10 * slowest, SHORTEST_LIMIT), LONGEST_LIMIT)
+
+    def _reaching(self, mutant: Mutant) -> set[str]:
+        reached = self.lines.get(mutant.file, {})
+        tree = ast.parse((ROOT / mutant.file).read_text())
+        last = mutant.line + mutant.was.count("\n")
+        inner = _inner(tree, mutant.line)
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+            start, end = inner.body[0].lineno, inner.end_lineno or last
+            if mutant.line < start:  # a default value
+                return _union(reached, range(start, end + 1))
+            # Some lines of a statement never count as reached: then those before it do.
+            found = _union(reached, range(mutant.line, last + 1))
+            for line in range(mutant.line - 1, start - 1, -1):
+                found = found or _union(reached, [line])
+            return found
+        # It is evaluated while the module is imported: its effect is where its name is.
+        found = set()
+        if name := re.match(r"(\w+)\s*[:=]", mutant.was):
+            for file in (ROOT / mutant.file).parent.rglob("*.py"):
+                lines = enumerate(file.read_text().splitlines(), 1)
+                named = [line for line, text in lines if re.search(rf"\b{name[1]}\b", text)]
+                found |= _union(self.lines.get(str(file.relative_to(ROOT)), {}), named)
+        # Without a name, or with one that only such lines have, any test may notice it.
+        return found or _union(reached, reached) or set(self.seconds)
+
+
+def _union(reached: dict[int, set[str]], lines: Collection[int]) -> set[str]:
+    return {test for line in lines for test in reached.get(line, ())}
+
+
+def _inner(tree: ast.Module, line: int) -> ast.AST:
+    """Return the innermost function with a line; if there is none, the module."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, functions) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(around, key=lambda node: node.lineno, default=tree)
 
 
 class Copy:
     """A copy of the tree, in which mutants are tried one after another."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, modules: Sequence[str]) -> None:
         self._root = directory
         for name in IN_THE_COPY:
             shutil.copytree(
@@ -131,75 +197,87 @@ class Copy:
             )
         for name in FILES_IN_THE_COPY:
             shutil.copy(ROOT / name, directory / name)
-
-    def run(self, arguments: Sequence[str]) -> tuple[int | None, str]:
-        """Run pytest. Return its exit status, or ``None`` if it took too long, and its output."""
-        options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", *_ALL]
-        limits = [f"faulthandler_timeout={LONGEST_TEST + 10}", "faulthandler_exit_on_timeout=true"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options]
-            + [part for limit in limits for part in ("-o", limit)]
-            + list(arguments),
-            cwd=self._root,
+        self._worker = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "mutant_worker.py"), *modules],
+            cwd=directory,
+            # Every run imports the same modules, which it would compile again each time.
             env=os.environ
-            | {
-                "PYTHONPATH": str(self._root),
-                "TEST_SECONDS": str(LONGEST_TEST),
-                "INTEROP": "",
-                # Every run imports the same modules, which it would compile again each time.
-                "PYTHONDONTWRITEBYTECODE": "",
-            },
-            stdin=subprocess.DEVNULL,
+            | {"PYTHONPATH": str(directory), "INTEROP": "", "PYTHONDONTWRITEBYTECODE": ""},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=_limit_memory,
         )
-        try:
-            output, _ = process.communicate(timeout=LONGEST_STAGE)
-        except subprocess.TimeoutExpired:
-            return None, ""
-        finally:
-            # Processes that a test started must not outlive it.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        return process.returncode, output
 
-    def judge(self, mutant: Mutant) -> Outcome:
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.terminate()
+        self._worker.wait()
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Run pytest; see `mutant_worker`."""
+        assert self._worker.stdin is not None
+        assert self._worker.stdout is not None
+        print(json.dumps(request), file=self._worker.stdin, flush=True)
+        answer: dict[str, Any] = json.loads(self._worker.stdout.readline())
+        if answer["status"] in {3, 4}:  # an error in pytest, or in how it was called
+            sys.exit(f"mutants.py: pytest has failed:\n{answer['output']}")
+        return answer
+
+    def record(
+        self, packages: Sequence[str], options: Sequence[str], files: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Run tests without a change, or only collect them, and return the record."""
+        record = self._root / "mutant-record.json"
+        self.ask(
+            arguments=[*options, *(str(file.relative_to(ROOT)) for file in files)],
+            packages=packages,
+            record=str(record),
+            seconds=LONGEST_LIMIT,
+        )
+        found: dict[str, Any] = json.loads(record.read_text())
+        return found
+
+    def judge(self, mutant: Mutant, reach: Reach) -> Outcome:
         """Try a mutant, and restore the module."""
         began = time.monotonic()
-        verdict, by = "survived", ""
+        tests = reach.tests(mutant)
         # From the copy: the checkout may have changed since.
         unchanged = (self._root / mutant.file).read_text()
         self._write(mutant.file, mutant.source)
         try:
-            for arguments in stages(mutant.file, mutant.kind, self._root):
-                if failure := self.failure(arguments):
-                    verdict, by = failure
-                    break
+            verdict, by = (
+                self.failure(tests[:FIRST], reach)
+                or self.failure(tests[FIRST:], reach)
+                or ("survived", f"{len(tests)} tests")
+            )
         finally:
             self._write(mutant.file, unchanged)
+        if by in reach.programs and self._first([by], reach):  # It fails without a change, too.
+            reach.failed.add(by)
+            return self.judge(mutant, reach)
         return Outcome(mutant, verdict, by, time.monotonic() - began)
 
-    def failure(self, arguments: Sequence[str]) -> tuple[str, str] | None:
-        """Run a stage. Return how it fails, and its test that also fails alone.
+    def failure(self, tests: list[str], reach: Reach) -> tuple[str, str] | None:
+        """Run tests. Return how they fail, and the test that also fails alone.
 
         A test that fails once on a busy machine, or takes too long there, is no sign of a fault.
         """
-        doubtful: list[str] = []
-        while True:
-            status, output = self.run([*arguments, *(f"--deselect={test}" for test in doubtful)])
-            if status in _PASSED:
-                return None
-            by = _first_failure(output)
-            status, output = self.run([by] if "::" in by else arguments)
-            if status not in _PASSED:
-                hangs = status is None or re.search(r"Timeout \(|the test hangs", output)
-                return ("hung" if hangs else "caught"), by
-            doubtful.append(by)
+        while tests and (first := self._first(tests, reach)):
+            by = first[1]
+            if by not in tests:  # no test runs, perhaps because the module cannot be imported
+                return self._first(tests, reach)
+            if again := self._first([by], reach):
+                return again
+            tests = [test for test in tests if test != by]
+        return None
+
+    def _first(self, tests: list[str], reach: Reach) -> tuple[str, str] | None:
+        files = dict.fromkeys(test.partition("::")[0] for test in tests)
+        answer = self.ask(arguments=["-x", *files], tests=tests, seconds=reach.limit(tests))
+        if answer["status"] in {0, 5}:  # all tests passed, or there are none
+            return None
+        hung = answer["status"] is None or answer.get("hung")
+        return ("hung" if hung else "caught"), answer.get("by") or _last_line(answer["output"])
 
     def _write(self, file: str, source: str) -> None:
         path = self._root / file
@@ -209,57 +287,78 @@ class Copy:
             compiled.unlink()
 
 
-def _limit_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+def _last_line(output: str) -> str:
+    return (output.strip().splitlines() or [""])[-1]
 
 
-def _first_failure(output: str) -> str:
-    """Return the first test that failed, without its parameters, or the last line of ``output``."""
-    if failed := re.search(r"^(?:FAILED|ERROR) ([^\s\[]+)", output, re.MULTILINE):
-        return failed[1]
-    if running := re.search(r'File ".*/(tests/\S+)", line (\d+) in (test_\w+)', output):
-        return f"{running[1]}::{running[3]}"
-    return output.strip().splitlines()[-1] if output.strip() else ""
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found = {
+        file for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])
+    }
+    return sorted(found)
 
 
-def try_all(picked: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
-    """Try mutants in ``jobs`` copies at the same time, and yield the outcomes as they arrive."""
-    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
-        copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
-        for number in range(jobs):
-            copies.put(Copy(Path(directory) / str(number)))
+class Copies:
+    """Copies of the tree, in which mutants of some packages are tried at the same time.
 
-        def judge(mutant: Mutant) -> Outcome:
-            copy = copies.get()
+    Args:
+        packages: The names of the packages.
+        jobs: How many copies.
+    """
+
+    def __init__(self, packages: Sequence[str], jobs: int) -> None:
+        self._packages = packages
+        self._directory = tempfile.TemporaryDirectory(prefix="mutants-")
+        # Only what does not import the changed modules may be imported already.
+        modules = [f"{PACKAGE}.transports", f"{PACKAGE}.testing", f"{PACKAGE}.rsio"]
+        modules *= USERS.keys() >= set(packages)
+        self._copies = [
+            Copy(Path(self._directory.name) / str(number), modules) for number in range(jobs)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for copy in self._copies:
+            copy.close()
+        self._directory.cleanup()
+
+    def record(self) -> Reach:
+        """Run the tests of the packages without a change, except those that take long."""
+        all_of = {path for package in self._packages for path in tests_of(package)}
+        names = [f"{PACKAGE}.{package}" for package in self._packages]
+        files = _files(all_of)
+        # In small parts, so that all copies end at the same time.
+        parts: list[tuple[Sequence[str], list[Path]]]
+        parts = [(_QUICK, files[at::8]) for at in range(8)]
+        parts.append((_SLOW, _files(ROOT / "tests" / package for package in self._packages)))
+        reach = Reach()
+        for record in self._run(lambda copy, part: copy.record(names, *part), parts):
+            reach.add(record)
+        return reach
+
+    def judge(self, picked: Sequence[Mutant], reach: Reach) -> Iterator[Outcome]:
+        """Try mutants, and yield the outcomes as they arrive."""
+        return self._run(lambda copy, mutant: copy.judge(mutant, reach), picked)
+
+    def _run(self, function: Any, arguments: Iterable[Any]) -> Iterator[Any]:
+        free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+        for copy in self._copies:
+            free.put(copy)
+
+        def run(argument: Any) -> Any:
+            copy = free.get()
             try:
-                return copy.judge(mutant)
+                return function(copy, argument)
             finally:
-                copies.put(copy)
+                free.put(copy)
 
-        with ThreadPoolExecutor(jobs) as pool:
-            running = [pool.submit(judge, mutant) for mutant in picked]
+        with ThreadPoolExecutor(len(self._copies)) as pool:
+            running = [pool.submit(run, argument) for argument in arguments]
             try:
                 for done in as_completed(running):
                     yield done.result()
-            except BaseException:  # Ctrl-C too must not wait for the remaining mutants
+            except BaseException:  # Ctrl-C too must not wait for the remaining ones
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-
-
-def check_unchanged(paths: Sequence[str], jobs: int) -> None:
-    """Check that every stage passes without a change. Else all mutants would seem caught."""
-    every = {tuple(stage) for path in paths for stage in stages(f"{path}/__init__.py")}
-    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
-        copies = [Copy(Path(directory) / str(number)) for number in range(jobs)]
-        with ThreadPoolExecutor(jobs) as pool:
-            todo = sorted(every)
-            shares = [todo[number::jobs] for number in range(jobs)]
-            runs = [
-                pool.submit(lambda copy, share: [copy.run(s) for s in share], copy, share)
-                for copy, share in zip(copies, shares, strict=True)
-            ]
-            for run in runs:
-                for status, output in run.result():
-                    if status not in _PASSED:
-                        print(output)
-                        sys.exit("mutants.py: the tests fail without a change")

@@ -195,7 +195,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        if isinstance(node.op, ast.Not):
+        if isinstance(node.op, ast.Not) and ast.unparse(node.operand) != "TYPE_CHECKING":
             start = self._start(node)
             self.found.add((start, start + len("not"), "logic", b""))
         self.generic_visit(node)

@@ -132,41 +132,75 @@ def test_harmless_mutants_are_not_picked(script, monkeypatch):
     assert script.candidates(["rsocket_trio/protocol/credit.py"]) == found[1:]
 
 
-@pytest.mark.parametrize("kind", ["call", "checkpoint"])
-def test_the_nearest_tests_run_first(script, kind):
-    """The stages begin with the tests of the module, and for checkpoints with theirs."""
-    runs = sys.modules["mutant_runs"]
-    first, quick, slow, rules, *_ = runs.stages("rsocket_trio/protocol/credit.py", kind)
-    own = ["tests/protocol/test_credit.py"]
-    assert first == own + ["tests/test_checkpoints.py"] * (kind == "checkpoint")
-    for folder in quick, slow:
-        assert "tests/protocol" in folder
-        assert "--ignore=tests/protocol/test_credit.py" in folder
-    assert "tests/test_server.py" in rules
-    assert ("tests/test_checkpoints.py" in rules) == (kind == "call")
-    assert "tests/test_mutants.py" not in rules
+SOURCE = """LIMIT = 7
+def f(a=1):
+    if (LIMIT
+            > a):
+        g()
+
+def g(): pass
+"""
 
 
-def test_the_tests_of_users_run_last(script):
-    """Packages that connections do not import have other tests: those of the programs with them."""
+@pytest.mark.parametrize(
+    ("line", "was", "found"),
+    [
+        (1, "LIMIT = 7", ["f", "n"]),
+        (2, "def f(a=1):", ["f", "n", "g"]),
+        (3, "if (LIMIT", ["f", "n"]),
+        (4, "> a):", ["f", "n"]),
+        (5, "g()", ["n", "g"]),
+    ],
+)
+def test_the_tests_that_reach_a_change(script, monkeypatch, tmp_path, line, was, found):
+    """They run a changed line or the one before it, use a changed name, or start programs.
+
+    The nearest and the quickest run first. One that fails without the change says nothing.
+    """
     runs = sys.modules["mutant_runs"]
-    first, quick, *_, users = runs.stages("rsocket_trio/lumberjack/client/forming.py")
-    assert first == ["tests/lumberjack/test_client_forming.py"]
-    assert "tests/lumberjack" in quick
-    assert users[-3:] == ["tests/logfiles", "tests/collector", "tests/cli"]
+    monkeypatch.setattr(runs, "ROOT", tmp_path)
+    file = tmp_path / "rsocket_trio/spool/m.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(SOURCE)
+    test = {
+        "f": "tests/spool/test_m.py::f",
+        "n": "tests/cli/test_n.py::n",
+        "g": "tests/cli/test_n.py::g",
+        "p": "tests/spool/test_m.py::p",
+        "o": "tests/cli/test_n.py::o",
+        "x": "tests/spool/test_m.py::x",
+    }
+    reach = runs.Reach()
+    reach.add({
+        "lines": {
+            "rsocket_trio/spool/m.py": {
+                "1": [""],
+                "3": [test["f"], test["n"], test["x"]],
+                "5": [test["n"], test["g"]],
+                "7": [test["o"]],
+            }
+        },
+        "seconds": {test["n"]: 0.1, test["f"]: 0.2, test["g"]: 0.3, test["p"]: 5},
+        "programs": [test["p"], test["o"]],
+        "failed": [test["x"]],
+    })  # fmt: skip
+    mutant = script.Mutant("rsocket_trio/spool/m.py", line, "logic", "", was, "")
+    assert reach.tests(mutant) == [test[name] for name in [*found, "p"]]
+    assert (reach.limit([test["n"]]), reach.limit([test["p"]])) == (20, 50)
 
 
 def test_only_a_test_that_fails_alone_too_is_a_catch(script, monkeypatch):
     """On a busy machine a test may fail or hang once; a survivor must not count as caught then."""
     runs = sys.modules["mutant_runs"]
     copy = object.__new__(runs.Copy)
+    x, y, z = (f"tests/a.py::test_{name}" for name in "xyz")
     answers = {
-        ("stage",): (1, "FAILED tests/a.py::test_x[a b] - Failed: the test hangs"),
-        ("tests/a.py::test_x",): (0, ""),
-        ("stage", "--deselect=tests/a.py::test_x"): (1, "FAILED tests/a.py::test_y"),
-        ("tests/a.py::test_y",): (1, "FAILED tests/a.py::test_y"),
-        ("quiet",): (5, ""),
+        (x, y): {"status": 1, "by": x, "hung": True},
+        (x,): {"status": 0},
+        (y,): {"status": 1, "by": y, "hung": False},
+        (z,): {"status": 2, "output": "1 error in 0.2s\n"},
     }
-    monkeypatch.setattr(runs.Copy, "run", lambda self, arguments: answers[tuple(arguments)])
-    assert copy.failure(["stage"]) == ("caught", "tests/a.py::test_y")
-    assert copy.failure(["quiet"]) is None
+    monkeypatch.setattr(runs.Copy, "ask", lambda self, tests, **request: answers[tuple(tests)])
+    assert copy.failure([x, y], runs.Reach()) == ("caught", y)
+    assert copy.failure([x], runs.Reach()) is None
+    assert copy.failure([z], runs.Reach()) == ("caught", "1 error in 0.2s")
