@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import uuid
-from functools import partial
 
 import pytest
 import trio
@@ -221,23 +220,6 @@ async def test_the_same_position_is_stored_once_a_minute(directory, monkeypatch)
             await spool.commit("me", 0)
             written.append((transactions(spool), spool.instances()[0].seen_at))
     assert written == [(1, 100.0), (1, 100.0), (2, 160.5)]
-
-
-async def test_a_call_that_is_cancelled_already_changes_nothing(directory):
-    async with open_spool(directory) as spool:
-        await spool.append(lines(2))
-        await spool.commit("me", 1)
-        for call in (
-            partial(spool.append, lines(1)),
-            partial(spool.commit, "me", 2),
-            partial(spool.forget, "me"),
-        ):
-            with trio.CancelScope() as scope:
-                scope.cancel()
-                await call()
-            assert scope.cancelled_caught
-        await spool.commit("other", 1)  # behind what the others have asked for
-        assert (spool.head, spool.positions()) == (2, {"me": 1, "other": 1})
 
 
 async def test_the_error_of_a_block_arrives_as_it_is(directory):

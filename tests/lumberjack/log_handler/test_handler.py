@@ -266,6 +266,23 @@ def test_flush_and_close_share_the_time(receiver, log):
     assert 1.9 < time.monotonic() - begin < 3.9
 
 
+def test_a_record_that_is_refused_is_not_encoded(log):
+    """A flood costs little when no more is kept, and after the end."""
+    made = []
+
+    def to_event(record, event):
+        made.append(event)
+        return event
+
+    handler = add(log, DOWN, to_event=to_event, max_records=3, close_timeout=0.1)
+    for number in range(20):
+        log.info("line %d", number)
+    handler.close()
+    log.info("late")
+    assert len(made) == 3
+    assert adds_up(handler).dropped == 21
+
+
 def test_a_second_close_waits_for_nothing(receiver, log, monkeypatch):
     """A program may close it, and `logging.shutdown` closes it again: one wait is promised."""
     handler = add(log, receiver.uri)
