@@ -9,6 +9,7 @@ have waited long enough, and send them:
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import trio
@@ -85,14 +86,15 @@ class Collector:
             await self._bell.wait_until(lambda: self._events or self._ended)
             waited = self._events
             with trio.move_on_at(self._since + self._linger) as scope:
-                await self._bell.wait_until(
-                    lambda waited=waited: self._is_complete() or self._events is not waited
-                )
+                await self._bell.wait_until(partial(self._has_news_for, waited))
             # Another task may have taken them, and others may have come since.
             if self._is_complete() or (scope.cancelled_caught and self._events is waited):
                 events, self._events = self._events, []
                 self._bell.ring()
                 return events
+
+    def _has_news_for(self, waited: list[_Event]) -> bool:
+        return self._is_complete() or self._events is not waited
 
     def _is_complete(self) -> bool:
         return self._ended or len(self._events) >= self._size

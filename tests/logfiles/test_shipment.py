@@ -263,13 +263,20 @@ async def test_an_inode_that_is_used_again(tmp_path, receiver):
     assert receiver.messages == ["1", "2", "another file", "with more lines"]
 
 
-async def test_multiline_waits_for_its_timeout(tmp_path, receiver):
+async def test_multiline_waits_for_its_timeout(tmp_path, receiver, monkeypatch):
+    """And then for more of the file, without reading it all the time."""
+    reads, read = [], Tail.read
+    monkeypatch.setattr(Tail, "read", lambda tail: reads.append(tail) or read(tail))
     rule = MultilineRule(start=re.compile(r"^\d"), timeout=0.05)
     file = tmp_path / "a.log"
     append(file, "1", " at a")
     async with following(tmp_path, receiver, "a.log", multiline=rule) as shipment:
         append(file, " at b")
         await receiver.until(lambda r: r.messages == ["1\n at a\n at b"])
+        await looked(shipment)
+        reads.clear()
+        await looked(shipment, 10)
+        assert len(reads) <= 10
         append(file, "2")
         await looked(shipment)
         append(file, "3")

@@ -287,11 +287,12 @@ async def test_a_rollback_that_fails(directory):
         assert [events(batch)[0] for batch in await collect(spool.read(0))] == [b"one 0", b"two 0"]
 
 
+@pytest.mark.parametrize("size", [100, 4_000_000], ids=["small batch", "large batch"])
 @pytest.mark.parametrize("what", ["deleted", "replaced", "linked"])
 @pytest.mark.parametrize(
     "name", ["spool.sqlite3", "spool.sqlite3-wal", "spool.sqlite3-shm", "spool.lock"]
 )
-async def test_a_file_that_is_moved_away(directory, name, what, caplog):
+async def test_a_file_that_is_moved_away(directory, name, what, size, caplog):
     """Batches that would go nowhere, or that a crash would lose, are not acknowledged."""
     async with open_spool(directory) as spool:
         await spool.append(lines(1))
@@ -302,7 +303,7 @@ async def test_a_file_that_is_moved_away(directory, name, what, caplog):
             (directory / name).symlink_to(directory / "old")
         text = f"{name} was moved, replaced or deleted while it was open"
         with pytest.raises(SpoolFailed, match=text):
-            await spool.append(lines(1))
+            await spool.append(sized(size))
         with pytest.raises(SpoolFailed, match=text):
             await spool.commit("me", 1)
     assert "cannot be written any more" in caplog.text

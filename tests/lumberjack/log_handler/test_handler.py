@@ -415,7 +415,9 @@ def test_endless_nesting_ends(receiver, log):
 def test_to_event_and_formatter(receiver, log):
     handler = add(log, receiver.uri, to_event=lambda record, event: event | {"n": record.lineno})
     handler.setFormatter(logging.Formatter("<%(levelname)s> %(message)s"))
-    log.warning("text")
+    handler.addFilter(lambda record: record.msg != "filtered")
+    assert [handler.handle(logging.makeLogRecord({"msg": text, "levelname": "WARNING"}))
+            for text in ("filtered", "text")] == [False, True]  # fmt: skip
     assert handler.drain(10)
     assert receiver.events[0]["message"] == "<WARNING> text"
     assert isinstance(receiver.events[0]["n"], int)
