@@ -160,15 +160,18 @@ class Reach:
             for line in range(mutant.line - 1, start - 1, -1):
                 found = found or _union(reached, [line])
             return found
-        # It is evaluated while the module is imported: its effect is where its name is.
-        found = set()
+        # It is evaluated while the module is imported: its effect is where its name is, or in what
+        # is held of all settings, all messages, ...
+        kind = Path(mutant.file).stem.rpartition("_")[2]
+        found = {test for test in self.seconds if re.search(rf"test_(\w+_)?{kind}\.py", test)}
+        by_name: set[str] = set()
         if name := re.match(r"(\w+)\s*[:=]", mutant.was):
             for file in (ROOT / mutant.file).parent.rglob("*.py"):
                 lines = enumerate(file.read_text().splitlines(), 1)
                 named = [line for line, text in lines if re.search(rf"\b{name[1]}\b", text)]
-                found |= _union(self.lines.get(str(file.relative_to(ROOT)), {}), named)
+                by_name |= _union(self.lines.get(str(file.relative_to(ROOT)), {}), named)
         # Without a name, or with one that only such lines have, any test may notice it.
-        return found or _union(reached, reached) or set(self.seconds)
+        return found | (by_name or _union(reached, reached) or set(self.seconds))
 
 
 def _union(reached: dict[int, set[str]], lines: Collection[int]) -> set[str]:
