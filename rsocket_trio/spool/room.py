@@ -97,8 +97,8 @@ class Room:
         base = self._least if tight and not growth else self._wanted
         need = self._possible(base + self._behind(connection, growth))
         # Some more at once, as the log grows with most transactions until it is emptied.
-        more = 0 if tight or self._reserve.size >= need else self._least
-        if not self._reserve.take(need + more) and not self._reserve.take(need):
+        sizes = (need,) if tight else (need + self._least, need)
+        if not any(map(self._reserve.take, sizes)):
             raise _full(_ONLY_RESERVE)
         self._spare = 0 if tight else self._reserve.size - need
 

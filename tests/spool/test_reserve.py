@@ -328,6 +328,16 @@ async def test_its_size(directory):
         assert path.stat().st_size == 8 * MIB
 
 
+async def test_small_batches_ask_nothing(directory):
+    """What is reserved beyond the need is known, so that most batches need no look at the disk."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(1))
+        with faulty(spool) as connection:
+            for _ in range(10):
+                await spool.append(lines(1))
+        assert not [each for each in connection.seen if each.startswith("PRAGMA")]
+
+
 def behind(spool):
     """The bytes that a checkpoint adds to the database."""
     connection = writer_of(spool)._connection
