@@ -147,10 +147,18 @@ def with_digits(shape: Shape) -> Shape:
     kinds = shape.takes.intersection((float, Decimal))
     if not kinds:
         return shape
-    read, convert = shape.read, _decimal if Decimal in kinds else _finite
+    read, number_of = shape.read, _decimal if Decimal in kinds else _finite
+    are_kept = kinds <= shape.plain
+
+    def read_digits(value: Any) -> Any:
+        if type(value) is not Digits:
+            return read(value)
+        number = number_of(value.text)
+        return number if are_kept else read(number)
+
     return attrs.evolve(
         shape,
-        read=lambda value: read(convert(value.text) if type(value) is Digits else value),
+        read=read_digits,
         takes=shape.takes | {Digits},
         spare=shape.spare | {Digits} if kinds <= shape.spare else shape.spare,
     )
