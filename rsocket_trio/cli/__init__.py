@@ -34,6 +34,7 @@ The commands. Each module is imported when its command runs:
 - ``spool_info``: print what a spool holds
 - ``spool_forget``: forget a consumer of a spool
 - ``spool_read``: print the events of a spool
+- ``ttrpc_generate``: write the Python modules of .proto files
 - ``ttrpc_list``: print the services and methods of .proto files
 - ``ttrpc_describe``: print a service, a method, a message or an enum
 - ``ttrpc_call``: call a unary method

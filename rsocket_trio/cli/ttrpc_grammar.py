@@ -29,11 +29,46 @@ def add_ttrpc(commands: Commands) -> None:
         'call unix:///run/app.sock shop.v1.Orders/GetOrder \'{"id": "7"}\' --proto orders.proto',
         "serve app.py --listen unix:///run/app.sock",
     )
+    _add_generate(group)
     _add_list(group)
     _add_describe(group)
     _add_call(group)
     _add_stream(group)
     _add_serve(group)
+
+
+def _add_generate(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "ttrpc generate",
+        "ttrpc_generate",
+        "write the Python modules of .proto files: messages, clients, base classes",
+        "For x.proto these are x_pb2.py and, if it has services, x_ttrpc.py, and their types. It\n"
+        "prints the paths of the latter. It needs grpcio-tools (pip install grpcio-tools) or\n"
+        "protoc, and the extra ttrpc.",
+        "orders.proto",
+        "shop/v1/orders.proto -I . --out src",
+    )
+    parser.add_argument("files", metavar="FILE.proto", nargs="+", help="a .proto file")
+    parser.last_positional = "files"
+    parser.add_argument(
+        "--out", metavar="DIR", default=".", help="where to write (default: the current directory)"
+    )
+    parser.add_argument(
+        "-I",
+        "--proto-path",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="where imports are found, and what the names of modules are relative to (default: the"
+        " directory of FILE); may be repeated",
+    )
+    parser.add_argument(
+        "--relative-imports",
+        action="store_true",
+        help="import the modules of messages relative to the generated module",
+    )
+    add_verbosity(parser)
 
 
 def _add_list(group: Commands) -> None:

@@ -17,7 +17,7 @@ from .exits import USAGE, Failure
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["has_schema", "load_descriptors"]
+__all__ = ["compile_protos", "has_schema", "load_descriptors", "places_of"]
 
 _LINES_OF_ERROR: Final = 3
 _INSTALL: Final = "pip install grpcio-tools, or install protoc (Debian: protobuf-compiler)"
@@ -35,7 +35,7 @@ def load_descriptors(args: argparse.Namespace) -> Descriptors:
         Failure: A file cannot be read or compiled, or something is not installed.
     """
     if args.proto:
-        data = _compile(args.proto, args.proto_path)
+        data = compile_protos(args.proto, args.proto_path)
     else:
         if args.proto_path:
             raise Failure("-I works only with --proto", USAGE)
@@ -49,17 +49,31 @@ def load_descriptors(args: argparse.Namespace) -> Descriptors:
         raise Failure(str(error), USAGE) from error
 
 
-def _compile(files: list[str], paths: list[str]) -> bytes:
-    # protoc looks for a file below these directories only.
-    places = paths or list(dict.fromkeys(str(Path(file).parent) for file in files))
+def places_of(files: list[str], paths: list[str]) -> list[str]:
+    """Return the directories below which protoc looks for files."""
+    return paths or list(dict.fromkeys(str(Path(file).parent) for file in files))
+
+
+def compile_protos(files: list[str], paths: list[str], *outputs: str) -> bytes:
+    """Return a descriptor set of .proto files, with all that they import and their comments.
+
+    Args:
+        files: The files.
+        paths: Where imports are found; by default the directories of the files.
+        outputs: Further options of protoc.
+
+    Raises:
+        Failure: They cannot be compiled, or no compiler is installed.
+    """
     with TemporaryDirectory() as directory:
         result = Path(directory) / "set"
         command = [
             *_compiler(),
-            *(f"-I{place}" for place in places),
+            *(f"-I{place}" for place in places_of(files, paths)),
             "--include_imports",
             "--include_source_info",
             f"--descriptor_set_out={result}",
+            *outputs,
             *files,
         ]
         done = subprocess.run(  # the command is protoc, and the arguments are no shell text
@@ -75,7 +89,8 @@ def _compile(files: list[str], paths: list[str]) -> bytes:
 
 def _compiler() -> list[str]:
     if find_spec("grpc_tools") is not None:
-        return [sys.executable, "-m", "grpc_tools.protoc"]
+        # Without -P a directory grpc_tools in the current directory would run in its place.
+        return [sys.executable, "-P", "-m", "grpc_tools.protoc"]
     program = shutil.which("protoc")
     if program is None:
         raise Failure(f"--proto needs a compiler of .proto files: {_INSTALL}", USAGE)

@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import stat
+import sys
 from contextlib import suppress
 from typing import Final
 
@@ -18,6 +19,9 @@ from .file_lock import locked
 __all__ = ["UnixListener", "connect_unix", "listen_unix"]
 
 _BACKLOG: Final = 1024
+
+_LONGEST_NAME: Final = 107 if sys.platform == "linux" else 103
+"""Bytes of a path: ``sun_path`` has one more, for a NUL (unix(7); 104 on macOS and BSD)."""
 
 _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.25
@@ -38,7 +42,7 @@ async def connect_unix(uri: Uri) -> trio.SocketStream:
     Checkpoint: always.
     If cancelled: nothing stays open.
     """
-    _check_supported(uri.path)
+    _check_path(uri.path)
     pause = _FIRST_PAUSE
     with trio.move_on_after(_PATIENCE):
         while True:
@@ -110,7 +114,7 @@ async def listen_unix(uri: Uri) -> UnixListener | trio.SocketListener:
     If cancelled: nothing stays open, and no file of ours is left.
     """
     path = uri.path
-    _check_supported(path)
+    _check_path(path)
     if _is_abstract(path):
         return await _bind(path)
     async with locked(f"{path}.lock"):
@@ -118,11 +122,16 @@ async def listen_unix(uri: Uri) -> UnixListener | trio.SocketListener:
         return await _bind(path)
 
 
-def _check_supported(path: str) -> None:
+def _check_path(path: str) -> None:
     if not os_support.UNIX_SOCKETS:
         raise OSError(errno.EAFNOSUPPORT, os_support.NO_UNIX_SOCKETS)
     if _is_abstract(path) and not os_support.ABSTRACT_SOCKETS:
         raise OSError(errno.EAFNOSUPPORT, os_support.NO_ABSTRACT_SOCKETS)
+    size = len(os.fsencode(path))
+    limit = _LONGEST_NAME + _is_abstract(path)  # There is no NUL behind an abstract name.
+    if size > limit:  # Python's own error names no limit, and has no errno.
+        reason = f"the path of a Unix socket has at most {limit} bytes, and this one has {size}"
+        raise OSError(errno.ENAMETOOLONG, reason)
 
 
 def _is_abstract(path: str) -> bool:

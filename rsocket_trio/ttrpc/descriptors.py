@@ -184,7 +184,7 @@ class Descriptors:
         message = message_type()
         # protobuf has types that are lists or numbers in JSON, such as ListValue. For all others,
         # its parser takes some wrong values, and fails in odd ways for more.
-        own_form = message.DESCRIPTOR.full_name.startswith("google.protobuf.")
+        own_form = message_type.DESCRIPTOR.full_name.startswith("google.protobuf.")
         if not own_form and text.lstrip()[:1] not in {"{", b"{"}:
             raise DescriptorError("it must be an object")
         try:
@@ -214,7 +214,8 @@ class Descriptors:
                 always_print_fields_with_no_presence=defaults,
                 descriptor_pool=self._pool,
             )
-        except (TypeError, ValueError, self._json.Error) as error:
+        # An AttributeError is for a field named DESCRIPTOR, which hides what protobuf needs.
+        except (TypeError, ValueError, AttributeError, self._json.Error) as error:
             raise DescriptorError(f"the message has no JSON form: {error}") from error
 
     def any_to_json(self, type_url: str, value: bytes) -> dict[str, Any]:

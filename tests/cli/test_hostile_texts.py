@@ -250,6 +250,7 @@ ROWS: dict[str, Callable[[Scene], Awaitable[None]] | tuple[str, ...] | str] = {
     "serve": _NO_TEXT,
     "ttrpc serve": _NO_TEXT,
     "lumberjack ship": "a receiver sends numbers only",
+    "ttrpc generate": "prints paths that its own arguments and protoc's names make",
     "ttrpc list": "prints names, which protobuf checks",
     "conformance": "escapes what it quotes of a peer: test_conformance",
     "request": ("RSOCKET", "good", "--raw"),

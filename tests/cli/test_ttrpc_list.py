@@ -306,3 +306,14 @@ def test_without_protobuf(
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"pip install 'rsocket-trio[ttrpc]'" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_no_code_of_the_current_directory_runs(cli: Cli, tmp_path: Path) -> None:
+    """A directory may have been prepared by others: its modules are not the compiler."""
+    (tmp_path / "kinds.proto").write_text(DEFINITIONS)
+    (tmp_path / "grpc_tools").mkdir()
+    (tmp_path / "grpc_tools" / "__init__.py").write_text("open('ran', 'w').close()\n")
+    (tmp_path / "grpc_tools" / "protoc.py").write_text("")
+    done = cli("ttrpc", "list", "--proto", "kinds.proto")
+    assert (done.returncode, done.stdout) == (0, b"kinds.Things/Do  server_stream\n")
+    assert not (tmp_path / "ran").exists()

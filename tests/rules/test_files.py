@@ -17,6 +17,8 @@ EXCEPTIONS = {
     "spark/spool_source/embedded.py:mkdir": "checks that nobody else may use it",
     "spool/schema.py:connect": "after close_database, or for reading only",
     "spark/sinks/receiving/sqlite_store.py:connect": "after close_database",
+    "cli/ttrpc_generate.py:mkdir": "source code, for all who may read the project",
+    "cli/ttrpc_generate.py:write_text": "as above",
     "cli/standard_streams.py:open": "/dev/null, and standard error",
 }
 

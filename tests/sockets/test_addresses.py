@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from rsocket_trio import os_support
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.sockets.peer import PeerCredentials
-from rsocket_trio.sockets.unix import listen_unix
+from rsocket_trio.sockets.unix import connect_unix, listen_unix
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.ttrpc.addresses import ttrpc_uri
 from rsocket_trio.uri import Uri
@@ -79,6 +80,21 @@ async def test_a_system_without_abstract_sockets(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os_support, "ABSTRACT_SOCKETS", False)
     with pytest.raises(ConnectFailed, match="only Linux has abstract sockets: use unix:///path"):
         await reach("unix://@name")
+
+
+@pytest.mark.parametrize("scheme", ["ttrpc+unix", "unix"])
+async def test_a_path_that_is_too_long(tmp_path: Path, scheme: str) -> None:
+    """The error names the limit, and has its errno; Python's own has neither."""
+    long = Uri(scheme=scheme, path=str(tmp_path / ("a" * 108)))
+    text = rf"at most 107 bytes, and this one has {len(long.path)}"
+    with pytest.raises(OSError, match=text) as refused:
+        await listen_unix(long)
+    assert refused.value.errno == errno.ENAMETOOLONG
+    with pytest.raises(OSError, match=text):
+        await connect_unix(long)
+    name = Uri(scheme=scheme, path="@" + "a" * 107)
+    async with await listen_unix(name), await connect_unix(name):
+        pass
 
 
 async def test_tcp_has_no_delay() -> None:

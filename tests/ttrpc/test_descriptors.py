@@ -176,3 +176,19 @@ def test_comments_have_the_names_of_their_subjects() -> None:
     file.source_code_info.location.add(path=(9, 9), leading_comments="of nothing")
     assert comments_of(file) == {name: name for name in places.values()}
     assert comments_of(a_file("b.proto", message="M")) == {}
+
+
+def test_a_field_named_as_what_protobuf_needs() -> None:
+    """protobuf cannot read or write such a message as JSON: an error of ours, and no traceback."""
+    file = a_file("odd.proto", package="odd", message="Odd")
+    file.message_type[0].field.add(
+        name="DESCRIPTOR", number=1, type="TYPE_STRING", label="LABEL_OPTIONAL"
+    )
+    service = file.service.add(name="S")
+    service.method.add(name="X", input_type=".odd.Odd", output_type=".odd.Odd")
+    descriptors = Descriptors.parse(FileDescriptorSet(file=[file]).SerializeToString())
+    odd = descriptors.message_class(descriptors.services()[0].methods[0].input_type)
+    with pytest.raises(DescriptorError, match="full_name"):
+        descriptors.read_json('{"DESCRIPTOR": "7"}', odd)
+    with pytest.raises(DescriptorError, match="no JSON form"):
+        descriptors.to_json(odd(DESCRIPTOR="7"))

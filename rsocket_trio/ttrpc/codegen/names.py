@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 __all__ = [
+    "IllegalName",
+    "check_names",
     "is_importable",
     "module_path",
     "pb2_module",
@@ -14,6 +20,41 @@ __all__ = [
     "snake_case",
     "stub_module",
 ]
+
+
+_IDENTIFIER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+class IllegalName(ValueError):
+    """A name in a request is none that a .proto file can have."""
+
+
+def check_names(files: Iterable[FileDescriptorProto]) -> None:
+    """Check the names that become code. protoc makes no others, but others may make requests.
+
+    Raises:
+        IllegalName: One is no identifier, or the name of a file cannot be printed.
+    """
+
+    def check(what: str, name: str) -> None:
+        if not _IDENTIFIER.fullmatch(name):
+            raise IllegalName(f"the name of a {what} is no identifier: {name!r}")
+
+    def check_messages(messages: Sequence[DescriptorProto]) -> None:
+        for message in messages:
+            check("message", message.name)
+            check_messages(message.nested_type)
+
+    for file in files:
+        if not file.name.isprintable():
+            raise IllegalName(f"the name of a file cannot be printed: {file.name!r}")
+        for part in file.package.split(".") if file.package else []:
+            check("package", part)
+        check_messages(file.message_type)
+        for service in file.service:
+            check("service", service.name)
+            for method in service.method:
+                check("method", method.name)
 
 
 def snake_case(name: str) -> str:

@@ -11,7 +11,7 @@ from rsocket_trio.ttrpc.extras import require
 
 from .model import file_model, message_files
 from .module_source import module_source
-from .names import module_path, stub_module
+from .names import IllegalName, check_names, module_path, stub_module
 from .options import OptionError, parse_options
 from .stub_source import stub_source
 
@@ -74,7 +74,8 @@ def generate(request: CodeGeneratorRequest) -> CodeGeneratorResponse:
     answer.maximum_edition = _LAST_EDITION
     try:
         options = parse_options(request.parameter)
-    except OptionError as error:
+        check_names(request.proto_file)
+    except (OptionError, IllegalName) as error:
         answer.error = str(error)
         return answer
     messages = message_files(request.proto_file)

@@ -158,7 +158,7 @@ class ServiceBase:
     """The base of generated classes: subclass one of these, and override its methods.
 
     A method that is not overridden answers UNIMPLEMENTED. An object of the subclass can be served
-    like a `Service`.
+    like a `Service`; with several generated bases it is as many services.
     """
 
     __ttrpc_service__: ClassVar[str] = ""
@@ -187,38 +187,51 @@ def as_services(given: object) -> dict[str, Service]:
         if isinstance(one, type):
             name = one.__name__
             raise TypeError(f"serve needs an object, not the class {name}: write {name}(...)")
-        service = _of_base(one) if isinstance(one, ServiceBase) else one
-        if not isinstance(service, Service):
-            raise TypeError(
-                "serve needs a Service, an object of a generated base class, a Router, or a list "
-                f"of services, not {type(one).__name__}"
-            )
-        if service.name in services:
-            raise ValueError(f"there are two services with the name {service.name}")
-        services[service.name] = service
+        for service in _of_bases(one) if isinstance(one, ServiceBase) else [one]:
+            if not isinstance(service, Service):
+                raise TypeError(
+                    "serve needs a Service, an object of a generated base class, a Router, or a "
+                    f"list of services, not {type(one).__name__}"
+                )
+            if service.name in services:
+                raise ValueError(f"there are two services with the name {service.name}")
+            services[service.name] = service
     if not services:
         raise ValueError("serve needs a service at least")
     return services
 
 
-def _of_base(base: ServiceBase) -> Service:
-    methods = type(base).__ttrpc_methods__
-    names = {method.service for _, method in methods.values()} or {type(base).__ttrpc_service__}
-    service = Service(names.pop())
-    for attribute, method in methods.values():
-        _check_name(type(base), attribute, method)
-        service.add(method, getattr(base, attribute))
-    return service
+def _of_bases(one: ServiceBase) -> list[Service]:
+    """Return the services of all generated classes that an object's class has as bases."""
+    cls = type(one)
+    generated = [
+        each
+        for each in cls.__mro__
+        if issubclass(each, ServiceBase) and "__ttrpc_service__" in vars(each)
+    ][:-1]  # The last one is ServiceBase itself.
+    services = []
+    serves: dict[str, Method[Any, Any]] = {}
+    for base in generated:
+        service = Service(base.__ttrpc_service__)
+        for attribute, method in base.__ttrpc_methods__.values():
+            if attribute in serves:
+                raise TypeError(
+                    f"{cls.__name__}.{attribute} would serve {serves[attribute].path} and"
+                    f" {method.path}: serve two objects, one for each service"
+                )
+            if getattr(cls, attribute) is getattr(base, attribute):
+                _check_name(cls, attribute, method)
+            serves[attribute] = method
+            service.add(method, getattr(one, attribute))
+        services.append(service)
+    return services
 
 
-def _check_name(base: type[ServiceBase], attribute: str, method: Method[Any, Any]) -> None:
+def _check_name(cls: type[ServiceBase], attribute: str, method: Method[Any, Any]) -> None:
     """Raise a `TypeError` for a method that is written as in the .proto file, as gRPC wants it.
 
     Else the call would answer UNIMPLEMENTED, and nobody would know why.
     """
-    generated = next(each for each in base.__mro__ if "__ttrpc_methods__" in vars(each))
-    if getattr(base, attribute) is not getattr(generated, attribute):
-        return
-    if attribute != method.name and inspect.isfunction(getattr(base, method.name, None)):
-        name = f"{base.__module__}.{base.__qualname__}"
+    if attribute != method.name and inspect.isfunction(getattr(cls, method.name, None)):
+        name = f"{cls.__module__}.{cls.__qualname__}"
         raise TypeError(f"{name}.{method.name} is never called: name it {attribute}")

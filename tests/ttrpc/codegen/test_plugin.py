@@ -182,6 +182,45 @@ def test_wrong_options(request_of: Request, option: str, message: str) -> None:
     assert (answer.error, len(answer.file)) == (message, 0)
 
 
+def _set_file(request: CodeGeneratorRequest, name: str) -> None:
+    request.proto_file[-1].name = name
+
+
+def _set_package(request: CodeGeneratorRequest, name: str) -> None:
+    request.proto_file[-1].package = name
+
+
+def _set_message(request: CodeGeneratorRequest, name: str) -> None:
+    request.proto_file[-1].message_type.add(name="Outer").nested_type.add(name=name)
+
+
+def _set_service(request: CodeGeneratorRequest, name: str) -> None:
+    request.proto_file[-1].service.add(name=name)
+
+
+def _set_method(request: CodeGeneratorRequest, name: str) -> None:
+    request.proto_file[-1].service.add(name="Fine").method.add(name=name)
+
+
+@pytest.mark.parametrize("place", [_set_package, _set_message, _set_service, _set_method])
+@pytest.mark.parametrize("name", ["X:\n    pass\nimport os\nclass Y", 'X")', "1X", "a b", "ä", " "])
+def test_names_that_are_no_identifiers(request_of: Request, place: Callable[..., None], name: str):
+    """Whoever makes the request, no name in it becomes code of another kind."""
+    request = request_of("shop/v1/orders.proto")
+    place(request, name)
+    answer = generate(request)
+    assert (answer.error.endswith(f"is no identifier: {name!r}"), len(answer.file)) == (True, 0)
+
+
+def test_the_name_of_a_file_is_one_line(request_of: Request) -> None:
+    """It stands in a comment."""
+    request = request_of("shop/v1/orders.proto")
+    _set_file(request, "a.proto\nimport os")
+    assert generate(request).error == (
+        "the name of a file cannot be printed: 'a.proto\\nimport os'"
+    )
+
+
 @pytest.mark.programs
 @pytest.mark.parametrize("name", COMPILERS)
 def test_compilers(protoc: Protoc, tmp_path: Path, name: str) -> None:

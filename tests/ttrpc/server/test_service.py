@@ -348,6 +348,57 @@ def test_what_can_be_served():
     ]
 
 
+class OthersBase(ServiceBase):
+    """A second generated class, with a method of the same name."""
+
+    __ttrpc_service__ = "test.Others"
+    __ttrpc_methods__: ClassVar = {
+        "Echo": ("echo", Method.raw("test.Others", "Echo", ECHO.kind)),
+        "Stop": ("stop", Method.raw("test.Others", "Stop", ECHO.kind)),
+    }
+
+    async def echo(self, request, call):
+        raise Unimplemented("method Echo")
+
+    async def stop(self, request, call):
+        raise Unimplemented("method Stop")
+
+
+class StopsBase(ServiceBase):
+    __ttrpc_service__ = "test.Stops"
+    __ttrpc_methods__: ClassVar = {
+        "Stop": ("stop", Method.raw("test.Stops", "Stop", ECHO.kind)),
+    }
+
+    async def stop(self, request, call):
+        raise Unimplemented("method Stop")
+
+
+class ThingsThatStop(Things, StopsBase):
+    async def stop(self, request, call):
+        return b"stopped"
+
+
+class SaysItTwice(ThingsBase, OthersBase):
+    pass
+
+
+async def test_an_object_of_two_generated_classes_is_two_services():
+    """Until now the methods of the second one answered UNIMPLEMENTED, and nothing said so."""
+    assert as_services(ThingsThatStop()).keys() == {SERVICE, "test.Stops"}
+    stop = Method.raw("test.Stops", "Stop", ECHO.kind)
+    async with client_of(ThingsThatStop()) as client:
+        assert await client.unary(stop, b"") == b"stopped"
+        assert await client.unary(ECHO, b"x") == b"x"
+
+
+def test_one_function_cannot_be_a_method_of_two_services():
+    """It could not know which of them was called."""
+    text = r"SaysItTwice\.echo would serve \S+/Echo and \S*test\.Others/Echo: serve two objects"
+    with pytest.raises(TypeError, match=text):
+        as_services(SaysItTwice())
+
+
 class NamedAsInProto(ThingsBase):
     async def Echo(self, request, call):  # noqa: N802 - the mistake
         return request
