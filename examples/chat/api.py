@@ -6,7 +6,7 @@ from typing import Annotated, Protocol
 import attrs
 import msgspec
 
-from rsocket_trio import declaration, request_response, request_stream
+from rsocket_trio import CustomError, declaration, request_response, request_stream
 
 Room = Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]{1,32}$")]
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
@@ -21,7 +21,13 @@ class Message:
     text: str
 
 
-@declaration(prefix="chat.")
+class NotInRoom(CustomError):
+    """Who asks has not joined the room."""
+
+    default_code = 0x1001
+
+
+@declaration(prefix="chat.", errors=[NotInRoom])
 class Chat(Protocol):
     """The chat, of rooms that exist as soon as somebody joins them."""
 

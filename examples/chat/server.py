@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import trio
-from api import Chat, Message, Room, Text
+from api import Chat, Message, NotInRoom, Room, Text
 from history import History, open_history
 from presence import AT_MOST, NotHereError, Presence, TooManyRoomsError, Visitor
 from tokens import User, authenticate
@@ -108,7 +108,7 @@ router = Router(
         concurrency_limit(50, by=user_of),
     ],
     errors={
-        NotHereError: Forbidden("join the room first"),
+        NotHereError: NotInRoom("join the room first"),
         TooManyRoomsError: Forbidden(f"you are in {AT_MOST} rooms, which is the most"),
     },
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from api import Chat
+from api import Chat, NotInRoom
 from server import router
 from tokens import token_of
 
@@ -59,7 +59,7 @@ async def test_presence_ends_with_the_connection() -> None:
 
 async def test_a_room_must_be_joined() -> None:
     async with served(router) as dial, client(dial, token_of("dan")) as chat:
-        with pytest.raises(Forbidden, match="join the room first"):
+        with pytest.raises(NotInRoom, match="join the room first"):
             await chat.say("lobby", "hello")
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Hashable, Iterable
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Mapping,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import (
     TYPE_CHECKING,
     Any,
+    Final,
     Generic,
     ParamSpec,
+    TypeAlias,
     TypeVar,
     cast,
     final,
@@ -21,7 +31,7 @@ from ..arguments import check_source
 from ..codecs import DEFAULT_CODECS, CodecError, Codecs
 from ..codecs.compiling import Kept
 from ..codecs.registry import allows_none, annotation_name
-from ..errors import MetadataError
+from ..errors import CustomError, MetadataError, outcome_of_ours
 from ..field_checks import argument, instance_of
 from ..interactions.block import OnlyByBlock
 from ..metadata.builder import Metadata
@@ -42,12 +52,15 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from ..interactions.demand import PayloadStream, StreamStatistics
+    from ..interactions.payload_body import PayloadBody
     from ..requester import Requester
 
 __all__ = ["Caller", "ItemStream"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_Errors: TypeAlias = Mapping[int, type[CustomError]]
+_NONE: Final[_Errors] = {}
 
 
 class Caller:
@@ -241,19 +254,21 @@ class Caller:
         prefetch: int | None = None,
     ) -> Any:
         route, value = endpoint.filled(args, options)
-        returns, annotation = endpoint.result, endpoint.annotation
+        returns, annotation, errors = endpoint.result, endpoint.annotation, endpoint.errors
         match endpoint.interaction:
             case Interaction.REQUEST_RESPONSE:
                 payload = self._request(route, value, metadata, annotation)
-                return self._response(payload, route, metadata, returns)
+                return self._response(payload, route, metadata, returns, errors)
             case Interaction.FIRE_AND_FORGET:
                 payload = self._request(route, value, metadata, annotation)
                 return self._requester.fire_and_forget(payload, route=route, metadata=metadata)
             case Interaction.REQUEST_STREAM:
                 payload = self._request(route, value, metadata, annotation)
-                return self._stream(payload, route, metadata, returns, prefetch, None)
+                return self._stream(payload, route, metadata, returns, prefetch, None, errors)
             case _:
-                return self._channel(value, annotation, route, metadata, returns, prefetch, None)
+                return self._channel(
+                    value, annotation, route, metadata, returns, prefetch, None, errors
+                )
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -308,10 +323,47 @@ class Caller:
         return decode(response.data)
 
     async def _response(
-        self, payload: Payload, route: str, metadata: Metadata | None, returns: Any
+        self,
+        payload: Payload,
+        route: str,
+        metadata: Metadata | None,
+        returns: Any,
+        errors: _Errors,
     ) -> Any:
-        response = await self._requester.request_response(payload, route=route, metadata=metadata)
+        try:
+            response = await self._requester.request_response(
+                payload, route=route, metadata=metadata
+            )
+        except CustomError as error:
+            _raise_declared(error, errors)
+            raise
         return self.decode(response, returns)
+
+    def request_response_streamed(
+        self, route: str, value: object = NOTHING, *, metadata: Metadata | None = None
+    ) -> AbstractAsyncContextManager[PayloadBody | None]:
+        """Send a value to a route and read the answer, of any size, while it arrives.
+
+        The answer is bytes, and is not converted:
+        ``async with caller.request_response_streamed("export") as body: async for chunk in body``
+
+        Args:
+            route: The route.
+            value: The data; empty without it.
+            metadata: Metadata besides the route.
+
+        Returns:
+            As `Requester.request_response_streamed`.
+
+        Raises:
+            CodecError: The value cannot be written.
+            Exception: All other errors of `Requester.request_response_streamed`.
+
+        Checkpoint: as `Requester.request_response_streamed`.
+        If cancelled: as `Requester.request_response_streamed`.
+        """
+        payload = self._request(route, value, metadata)
+        return self._requester.request_response_streamed(payload, route=route, metadata=metadata)
 
     async def fire_and_forget(
         self, route: str, value: object = NOTHING, *, metadata: Metadata | None = None
@@ -392,6 +444,7 @@ class Caller:
         returns: Any,
         prefetch: int | None,
         initial_request_n: int | None,
+        errors: _Errors = _NONE,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         opened = self._requester.request_stream(
             payload,
@@ -400,7 +453,7 @@ class Caller:
             prefetch=prefetch,
             initial_request_n=initial_request_n,
         )
-        return OnlyByBlock(self._items(opened, returns), "request_stream")
+        return OnlyByBlock(self._items(opened, returns, errors), "request_stream")
 
     @overload
     def request_channel(
@@ -468,6 +521,7 @@ class Caller:
         returns: Any,
         prefetch: int | None,
         initial_request_n: int | None,
+        errors: _Errors = _NONE,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         """Open a channel for items of one type; ``None``: each is written by its own."""
         mime_type = self._type_of(route, metadata)
@@ -487,14 +541,17 @@ class Caller:
             prefetch=prefetch,
             initial_request_n=initial_request_n,
         )
-        return OnlyByBlock(self._items(opened, returns), "request_channel")
+        return OnlyByBlock(self._items(opened, returns, errors), "request_channel")
 
     @asynccontextmanager
     async def _items(
-        self, opened: AbstractAsyncContextManager[PayloadStream], returns: Any
+        self, opened: AbstractAsyncContextManager[PayloadStream], returns: Any, errors: _Errors
     ) -> AsyncIterator[ItemStream[Any]]:
+        def decoder(metadata: bytes | None) -> Callable[[bytes], Any]:
+            return self._decoder(returns, metadata)
+
         async with opened as payloads:
-            yield make(ItemStream, payloads, lambda metadata: self._decoder(returns, metadata))
+            yield make(ItemStream, payloads, decoder, errors)
 
     def _request(
         self, route: object, value: object, metadata: Metadata | None, annotation: Any = None
@@ -551,9 +608,13 @@ class ItemStream(
     """
 
     def __init__(
-        self, payloads: PayloadStream, decoder: Callable[[bytes | None], Callable[[bytes], T]]
+        self,
+        payloads: PayloadStream,
+        decoder: Callable[[bytes | None], Callable[[bytes], T]],
+        errors: _Errors,
     ) -> None:
         self._payloads = payloads
+        self._errors = errors
         self._decoder = decoder
         self._decode: Callable[[bytes], T] | None = None
 
@@ -567,10 +628,18 @@ class ItemStream(
         Checkpoint: always.
         If cancelled: no item is lost.
         """
-        return self._read(await self._payloads.receive())
+        try:
+            return self._read(await self._payloads.receive())
+        except CustomError as error:
+            _raise_declared(error, self._errors)
+            raise
 
     async def __anext__(self) -> T:
-        return self._read(await anext(self._payloads))
+        try:
+            return self._read(await anext(self._payloads))
+        except CustomError as error:
+            _raise_declared(error, self._errors)
+            raise
 
     def request_n(self, n: int) -> None:
         """Grant ``n`` more items, of a stream with ``prefetch=0``: `PayloadStream.request_n`.
@@ -597,3 +666,15 @@ class ItemStream(
         if self._decode is None:
             self._decode = self._decoder(payload.metadata)
         return self._decode(payload.data)
+
+
+def _raise_declared(error: CustomError, errors: _Errors) -> None:
+    """Raise an error of the peer as the class that the declaration has for its code, if it has one.
+
+    Raises:
+        CustomError: It has one.
+    """
+    kind = errors.get(error.code)
+    if kind is not None and error.of_our_request:
+        declared = kind(error.data, code=error.code, stream_id=error.stream_id)
+        raise outcome_of_ours(declared) from None

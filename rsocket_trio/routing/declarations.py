@@ -7,7 +7,7 @@ marked, and `Caller.of` and `Caller.call` send requests to it, so the two ends c
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import update_wrapper
 from types import MethodType
@@ -29,6 +29,7 @@ import attrs
 
 from ..codecs.annotations import annotation_name
 from ..codecs.mismatch import kind_of
+from ..errors import FIRST_CUSTOM_CODE, LAST_CUSTOM_CODE, CustomError
 from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from .parameters import ARGUMENTS, EMPTY, Parameter, Source, name_of
@@ -61,6 +62,7 @@ F = TypeVar("F", bound=Callable[..., Coroutine[object, Never, object]])
 
 _MARK: Final = "__rsocket_trio_mark__"
 _PREFIX: Final = "__rsocket_trio_prefix__"
+_ERRORS: Final = "__rsocket_trio_errors__"
 _NOBODY: Final = object()
 """What a method is bound to that is only read."""
 
@@ -213,24 +215,45 @@ def _mark(interaction: Interaction, route: object) -> _Mark:
     return _Mark(interaction, route)
 
 
-def declaration(*, prefix: str) -> Callable[[C], C]:
-    """Give the marked methods of a class a prefix: ``@declaration(prefix="chat.")``.
+def declaration(*, prefix: str = "", errors: Iterable[type[CustomError]] = ()) -> Callable[[C], C]:
+    """Say what the marked methods of a class share: ``@declaration(prefix="chat.")``.
 
     Args:
         prefix: Put before the routes of its methods, as by `Router`. Its variables are taken by
             the parameters of these names, in every method.
+        errors: The classes of errors that its methods answer with, each with a ``default_code`` of
+            its own. Callers get these classes back: an error with the code of one is made by
+            calling it as a `StreamError` is called. Other errors are what they are without this.
 
     Raises:
-        TypeError: The prefix is no text.
-        ValueError: It cannot begin a route.
+        TypeError: The prefix is no text; or a class of errors is no subclass of `CustomError`.
+        ValueError: The prefix cannot begin a route; or a code is none of an application, or not of
+            one class.
     """
     check_prefix(prefix)
+    kinds = _by_code(errors)
 
     def decorate(cls: C) -> C:
         setattr(cls, _PREFIX, prefix)
+        setattr(cls, _ERRORS, kinds)
         return cls
 
     return decorate
+
+
+def _by_code(errors: Iterable[object]) -> dict[int, type[CustomError]]:
+    kinds: dict[int, type[CustomError]] = {}
+    for kind in errors:
+        if not isinstance(kind, type) or not issubclass(kind, CustomError):
+            name = getattr(kind, "__name__", kind_of(kind))
+            raise TypeError(f"errors= takes subclasses of CustomError, not {name}")
+        code = kind.default_code
+        if not FIRST_CUSTOM_CODE <= code <= LAST_CUSTOM_CODE:
+            raise ValueError(f"{kind.__name__}.default_code must be 0x301 or more, not {code:#x}")
+        other = kinds.setdefault(code, kind)
+        if other is not kind:
+            raise ValueError(f"{other.__name__} and {kind.__name__} have one code, {code:#x}")
+    return kinds
 
 
 @attrs.frozen
@@ -243,6 +266,7 @@ class Declared:
         route: Its route, with the prefix of its class.
         function: The function; a method is not bound.
         cls: The class that declares the method; ``None`` for a function.
+        errors: The classes of errors that it answers with, by their codes.
     """
 
     name: str
@@ -250,6 +274,7 @@ class Declared:
     route: str
     function: Callable[..., Any]
     cls: type | None = None
+    errors: Mapping[int, type[CustomError]] = attrs.field(factory=dict, eq=False)
 
     def signature(self, prefix: str = "") -> Signature:
         """Read what callers give and get, under a prefix.
@@ -282,6 +307,7 @@ def declared_in(shared: object) -> dict[str, Declared]:
         route = name if mark.route is None else mark.route
         return {name: Declared(name, mark.interaction, route, function)}
     prefix = getattr(shared, _PREFIX, "")
+    errors = getattr(shared, _ERRORS, {})
     found: dict[str, Declared] = {}
     for cls in reversed(shared.__mro__):
         for name, member in vars(cls).items():
@@ -295,7 +321,7 @@ def declared_in(shared: object) -> dict[str, Declared]:
             if known is None:
                 route = prefix + (name if mark.route is None else mark.route)
                 function = _function_of(member)
-                found[name] = Declared(name, mark.interaction, route, function, cls)
+                found[name] = Declared(name, mark.interaction, route, function, cls, errors)
             elif mark.interaction is not known.interaction or (
                 mark.route is not None and prefix + mark.route != known.route
             ):

@@ -22,6 +22,7 @@ from .parameters import Route
 if TYPE_CHECKING:
     from ..connection.patient_requests import PatientRequests
     from ..interactions.demand import PayloadStream
+    from ..interactions.payload_body import PayloadBody
     from ..interactions.sending import AnyItems
     from ..payload import Payload
     from ..requester import Requester
@@ -240,6 +241,14 @@ class _Surrounded:
         send = partial(self._requester.request_response, payload, route=route)
         kind = Interaction.REQUEST_RESPONSE
         return self._outgoing.answer(kind, route, metadata, lambda sent: send(metadata=sent))
+
+    def request_response_streamed(
+        self, payload: Payload, *, route: str, metadata: Metadata | None
+    ) -> AbstractAsyncContextManager[PayloadBody | None]:
+        """See `rsocket_trio.Requester.request_response_streamed`."""
+        open_ = partial(self._requester.request_response_streamed, payload, route=route)
+        kind = Interaction.REQUEST_RESPONSE
+        return self._outgoing.opened(kind, route, metadata, lambda sent: open_(metadata=sent))
 
     async def fire_and_forget(
         self, payload: Payload, *, route: str, metadata: Metadata | None

@@ -1,5 +1,7 @@
 """Requests by route with objects, and answers as objects."""
 
+import contextlib
+import inspect
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -14,6 +16,7 @@ from rsocket_trio import (
     Invalid,
     Metadata,
     Payload,
+    Requester,
     Responder,
     Router,
     connect,
@@ -231,3 +234,28 @@ async def test_an_annotation_without_a_hash():
             "mirror", Point(1), returns=Annotated[Point, []]
         )
         assert answer == Point(0, 1)
+
+
+@pytest.mark.parametrize("middleware", [[], [lambda call: contextlib.AsyncExitStack()]])
+async def test_an_answer_that_is_read_while_it_arrives(middleware):
+    """Its value is converted, its chunks are the bytes; middleware is around both."""
+    async with connected_pair(make_router()) as requester:
+        caller = Caller(requester, middleware=middleware)
+        async with caller.request_response_streamed("raw", b"abc") as body:
+            assert b"".join([chunk async for chunk in body]) == b"cba"
+        async with caller.request_response_streamed("nothing") as body:
+            assert body is None
+
+
+def test_a_caller_sends_all_requests_that_have_a_route():
+    """A request that only the `Requester` could send, or an option that only it had, is found."""
+    options = {
+        name: set(inspect.signature(member).parameters)
+        for name, member in inspect.getmembers(Requester, inspect.isfunction)
+        if "route" in inspect.signature(member).parameters and not name.startswith("_")
+    }
+    assert len(options) == 5
+    for name, taken in options.items():
+        # A value or values stand for the payload or the items; a channel's first value opens it.
+        has = set(inspect.signature(getattr(Caller, name)).parameters)
+        assert taken - {"payload", "source"} <= has, name

@@ -15,6 +15,7 @@ from rsocket_trio import (
     Caller,
     CodecError,
     Codecs,
+    CustomError,
     Invalid,
     Metadata,
     Payload,
@@ -461,3 +462,100 @@ async def test_what_is_provided_is_not_given():
         assert await Caller(requester).of(Stock).count("tea") == 3
     (described,) = router.describe()
     assert [each.name for each in described.arguments] == ["item"]
+
+
+class SoldOut(CustomError):
+    """There is none left."""
+
+    default_code = 0x1001
+
+
+class Closed(SoldOut):
+    default_code = 0x1002
+
+
+@declaration(prefix="market.", errors=[SoldOut, Closed])
+class Market(Protocol):
+    @request_response()
+    async def buy(self, item: str) -> int: ...
+
+    @request_stream()
+    def prices(self, item: str) -> AsyncIterator[int]: ...
+
+    @request_channel()
+    def orders(self, items: AsyncIterable[str]) -> AsyncIterator[int]: ...
+
+
+class Stall:
+    """Each method fails in the way that its argument names."""
+
+    async def buy(self, item: str) -> int:
+        raise {"none": SoldOut("no tea"), "shut": Closed(), "odd": CustomError(code=0x1003)}[item]
+
+    async def prices(self, item: str) -> AsyncIterator[int]:
+        yield 1
+        await self.buy(item)
+
+    async def orders(self, items: AsyncIterable[str]) -> AsyncIterator[int]:
+        async for item in items:
+            yield 1
+            await self.buy(item)
+
+
+async def bought(market, item):
+    await market.buy(item)
+
+
+async def priced(market, item):
+    async with market.prices(item) as prices:
+        assert await prices.receive() == 1
+        await prices.receive()
+
+
+async def ordered(market, item):
+    async with market.orders([item]) as numbers:
+        async for number in numbers:
+            assert number == 1
+
+
+@pytest.mark.parametrize("use", [bought, priced, ordered])
+@pytest.mark.parametrize(
+    ("item", "kind", "code"),
+    [("none", SoldOut, 0x1001), ("shut", Closed, 0x1002), ("odd", CustomError, 0x1003)],
+)
+async def test_declared_errors_come_back_as_their_classes(use, item, kind, code):
+    """In every interaction with an answer; others stay what they are, and all are the peer's."""
+    router = Router()
+    router.add(Stall(), as_=Market)
+    async with connected_pair(router) as requester:
+        market = Caller(requester).of(Market)
+        with pytest.raises(CustomError) as caught:
+            await use(market, item)
+    assert (type(caught.value), caught.value.code) == (kind, code)
+    assert caught.value.message == ("no tea" if item == "none" else "")
+    assert caught.value.of_our_request
+
+
+async def test_exceptions_become_declared_errors():
+    """The map of a router makes the error that the declaration names."""
+    router = Router(errors={KeyError: SoldOut("no such thing")})
+    router.add(Stall(), as_=Market)
+    async with connected_pair(router) as requester:
+        with pytest.raises(SoldOut, match="no such thing"):
+            await Caller(requester).of(Market).buy("unknown")
+
+
+def test_errors_that_cannot_be_told_apart_are_refused():
+    class Twin(CustomError):
+        default_code = 0x1001
+
+    class NoCode(CustomError): ...
+
+    for errors, error, text in [
+        ([SoldOut, Twin], ValueError, "SoldOut and Twin have one code, 0x1001"),
+        ([NoCode], ValueError, "NoCode.default_code must be 0x301 or more, not 0x201"),
+        ([Invalid], TypeError, "errors= takes subclasses of CustomError, not Invalid"),
+        ([SoldOut()], TypeError, "errors= takes subclasses of CustomError, not SoldOut"),
+    ]:
+        with pytest.raises(error, match=text):
+            declaration(errors=errors)
