@@ -225,6 +225,11 @@ ends(rsocket, "Requester.wait_closed", lambda it: it.requester.wait_closed())
 ends(rsocket, "Requester.wait_draining", lambda it: it.requester.wait_draining())
 use(rsocket, "Caller.request_response", lambda it: it.caller.request_response("r", 1))
 use(rsocket, "Caller.call", lambda it: it.caller.call(declared, 1))
+use(
+    rsocket,
+    "Caller.request_response_streamed",
+    lambda it: entered(it.caller.request_response_streamed("r", 1)),
+)
 use(rsocket, "Caller.fire_and_forget", lambda it: it.caller.fire_and_forget("r", 1))
 use(rsocket, "Caller.request_stream", lambda it: entered(it.caller.request_stream("r", 1)))
 use(rsocket, "Caller.request_channel", lambda it: first_of(it.caller.request_channel("r", [1])))

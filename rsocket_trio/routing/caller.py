@@ -9,7 +9,6 @@ from collections.abc import (
     Coroutine,
     Hashable,
     Iterable,
-    Mapping,
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import (
@@ -18,7 +17,6 @@ from typing import (
     Final,
     Generic,
     ParamSpec,
-    TypeAlias,
     TypeVar,
     cast,
     final,
@@ -43,7 +41,7 @@ from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from ..sealed import Sealed, make
 from .converted_streams import READY, EncodedItems
-from .declarations import DeclaredStream
+from .declarations import DeclaredStream, Errors
 from .declared_calls import NOTHING, Endpoint, Typed, endpoints_of
 from .outgoing import OutgoingMiddleware, surrounded
 from .templates import check_prefix
@@ -59,8 +57,7 @@ __all__ = ["Caller", "ItemStream"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_Errors: TypeAlias = Mapping[int, type[CustomError]]
-_NONE: Final[_Errors] = {}
+_NONE: Final[Errors] = {}
 
 
 class Caller:
@@ -328,7 +325,7 @@ class Caller:
         route: str,
         metadata: Metadata | None,
         returns: Any,
-        errors: _Errors,
+        errors: Errors,
     ) -> Any:
         try:
             response = await self._requester.request_response(
@@ -444,7 +441,7 @@ class Caller:
         returns: Any,
         prefetch: int | None,
         initial_request_n: int | None,
-        errors: _Errors = _NONE,
+        errors: Errors = _NONE,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         opened = self._requester.request_stream(
             payload,
@@ -521,7 +518,7 @@ class Caller:
         returns: Any,
         prefetch: int | None,
         initial_request_n: int | None,
-        errors: _Errors = _NONE,
+        errors: Errors = _NONE,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         """Open a channel for items of one type; ``None``: each is written by its own."""
         mime_type = self._type_of(route, metadata)
@@ -545,7 +542,7 @@ class Caller:
 
     @asynccontextmanager
     async def _items(
-        self, opened: AbstractAsyncContextManager[PayloadStream], returns: Any, errors: _Errors
+        self, opened: AbstractAsyncContextManager[PayloadStream], returns: Any, errors: Errors
     ) -> AsyncIterator[ItemStream[Any]]:
         def decoder(metadata: bytes | None) -> Callable[[bytes], Any]:
             return self._decoder(returns, metadata)
@@ -611,7 +608,7 @@ class ItemStream(
         self,
         payloads: PayloadStream,
         decoder: Callable[[bytes | None], Callable[[bytes], T]],
-        errors: _Errors,
+        errors: Errors,
     ) -> None:
         self._payloads = payloads
         self._errors = errors
@@ -668,7 +665,7 @@ class ItemStream(
         return self._decode(payload.data)
 
 
-def _raise_declared(error: CustomError, errors: _Errors) -> None:
+def _raise_declared(error: CustomError, errors: Errors) -> None:
     """Raise an error of the peer as the class that the declaration has for its code, if it has one.
 
     Raises:

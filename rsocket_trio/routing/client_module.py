@@ -53,6 +53,7 @@ def client_module(handlers: Iterable[Registered], name: str) -> str:
     left: list[str] = []
     used: set[str] = set()
     marks: set[str] = set()
+    errors: dict[int, type] = {}
     for each in handlers:
         signature = each.signature
         if each.route is None:
@@ -63,6 +64,11 @@ def client_module(handlers: Iterable[Registered], name: str) -> str:
             continue
         marks.add(signature.interaction)
         methods.append(_method(each, types, used))
+        errors |= each.errors
+    named = [_error(code, kind, types) for code, kind in errors.items()]
+    if named:
+        marks |= {"CustomError", "declaration"}
+    decorator = f"@declaration(errors=[{', '.join(named)}])\n" if named else ""
     classes = "".join([f"{each}\n\n" for each in types.written])
     body = "\n".join(methods) or '    """It has no handlers with routes."""\n'
     imports = [
@@ -73,7 +79,7 @@ def client_module(handlers: Iterable[Registered], name: str) -> str:
     return (
         '"""Handlers of a server of rsocket_trio, for `Caller.of`; written by a program."""\n\n'
         f"from __future__ import annotations\n\n{''.join(imports)}\n\n{classes}"
-        f"class {name}(Protocol):\n{body}{''.join(left)}"
+        f"{decorator}class {name}(Protocol):\n{body}{''.join(left)}"
     )
 
 
@@ -104,6 +110,15 @@ def _method(registered: Registered, types: _Types, used: set[str]) -> str:
     text = f"    @{signature.interaction.value}({registered.route!r})\n"
     text += f"    {keywords} {name}({', '.join(parts)}) -> {result}:"
     return f"{text} ...\n" if not doc else f"{text}\n        {_quoted(doc)}\n        ...\n"
+
+
+def _error(code: int, kind: type, types: _Types) -> str:
+    """Write a class of errors, and return its name."""
+    name = types.free(kind.__name__)
+    doc = inspect.getdoc(kind) if "__doc__" in vars(kind) else None
+    text = f"    {_quoted(doc)}\n\n" if doc else ""
+    types.written.append(f"class {name}(CustomError):\n{text}    default_code = {code:#x}\n")
+    return name
 
 
 def _free(name: str, used: set[str]) -> str:
@@ -151,6 +166,10 @@ class _Types:
         self._used = used
         self._names: dict[Any, str] = {}
 
+    def free(self, name: str) -> str:
+        """Return a name for one more class."""
+        return _free(name, self._used)
+
     def of(self, annotation: Any) -> str:
         """Return an annotation as text; ``typing.Any`` for what has no text of its own."""
         try:
@@ -181,7 +200,7 @@ class _Types:
             writer = self._writer(cls)
             if writer is None:
                 return self._any()
-            name = self._names[plain] = _free(annotation_name(plain), self._used)
+            name = self._names[plain] = self.free(annotation_name(plain))
             self.written.append(writer(name, plain))
         return self._names[plain]
 

@@ -20,6 +20,7 @@ from typing import (
     Never,
     ParamSpec,
     Protocol,
+    TypeAlias,
     TypeVar,
     cast,
     overload,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Declared",
     "DeclaredStream",
+    "Errors",
     "MarkStream",
     "declaration",
     "declared_in",
@@ -65,6 +67,10 @@ _PREFIX: Final = "__rsocket_trio_prefix__"
 _ERRORS: Final = "__rsocket_trio_errors__"
 _NOBODY: Final = object()
 """What a method is bound to that is only read."""
+
+
+Errors: TypeAlias = Mapping[int, type[CustomError]]
+"""Classes of errors, by their codes."""
 
 
 @attrs.frozen
@@ -241,7 +247,7 @@ def declaration(*, prefix: str = "", errors: Iterable[type[CustomError]] = ()) -
     return decorate
 
 
-def _by_code(errors: Iterable[object]) -> dict[int, type[CustomError]]:
+def _by_code(errors: Iterable[object]) -> Errors:
     kinds: dict[int, type[CustomError]] = {}
     for kind in errors:
         if not isinstance(kind, type) or not issubclass(kind, CustomError):
@@ -274,7 +280,7 @@ class Declared:
     route: str
     function: Callable[..., Any]
     cls: type | None = None
-    errors: Mapping[int, type[CustomError]] = attrs.field(factory=dict, eq=False)
+    errors: Errors = attrs.field(factory=dict, eq=False)
 
     def signature(self, prefix: str = "") -> Signature:
         """Read what callers give and get, under a prefix.

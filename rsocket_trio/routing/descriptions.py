@@ -75,6 +75,7 @@ class RouteDescription:
         result: What it gets, or each item; ``None`` if nothing is answered.
         middleware: The names of the middleware around it, the outermost first.
         guards: The names of the functions that may refuse its requests or connections.
+        errors: The names of the errors that its `declaration` has, with their codes.
     """
 
     interaction: str
@@ -85,6 +86,7 @@ class RouteDescription:
     result: TypeDescription | None = None
     middleware: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
+    errors: dict[str, int] = attrs.Factory(dict)
 
 
 def described(registered: Registered, outermost: Layer) -> RouteDescription:
@@ -113,6 +115,7 @@ def described(registered: Registered, outermost: Layer) -> RouteDescription:
         result=_type(signature.result, codecs) if signature.is_answered else None,
         middleware=tuple([name_of(each) for layer in layers for each in layer.middleware]),
         guards=tuple([name for layer in layers for name in _guards(layer)]),
+        errors={kind.__name__: code for code, kind in registered.errors.items()},
     )
 
 

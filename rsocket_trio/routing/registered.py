@@ -14,6 +14,7 @@ from .kinds import Kind
 from .signature import Signature
 
 if TYPE_CHECKING:
+    from .declarations import Errors
     from .layers import Layer
     from .plans import Chain
 
@@ -59,11 +60,13 @@ class Registered:
         settings: The settings of the router on which it was registered.
         layers: The layers of the routers from which it was included, the outermost first, and its
             own. The layer of the router that has it now is not among them.
+        errors: The classes of errors that its declaration names, by their codes.
     """
 
     signature: Signature
     settings: Settings
     layers: tuple[Layer, ...] = ()
+    errors: Errors = attrs.field(factory=dict, eq=False)
 
     @property
     def key(self) -> str | None:

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
+import attrs
 import trio
 
 from ..codecs import Codecs
@@ -348,7 +349,10 @@ class Router(Responder):
         layer = Layer(middleware=check_middleware(middleware))
         self._table.add(
             *[
-                self._registered(function, declared.interaction, declared.route, layer)
+                attrs.evolve(
+                    self._registered(function, declared.interaction, declared.route, layer),
+                    errors=declared.errors,
+                )
                 for declared, function in implemented(served, as_)
             ]
         )

@@ -15,7 +15,15 @@ import attrs
 import msgspec
 import pytest
 
-from rsocket_trio import Caller, Payload, Requester, Router
+from rsocket_trio import (
+    Caller,
+    CustomError,
+    Payload,
+    Requester,
+    Router,
+    declaration,
+    request_response,
+)
 from rsocket_trio.testing.in_memory import connected_pair
 from tests.programs import environment
 
@@ -146,6 +154,33 @@ async def test_a_client_uses_it(tmp_path) -> None:
             await shop.note(1.5)
 
 
+class SoldOut(CustomError):
+    """There is none left."""
+
+    default_code = 0x1001
+
+
+@declaration(prefix="stall.", errors=[SoldOut])
+class Stall:
+    @request_response()
+    async def order(self, item: str) -> None:
+        raise SoldOut(item)
+
+
+async def test_declared_errors_are_in_it(tmp_path) -> None:
+    """A client gets them as classes of its module; and `Router.describe` has their codes."""
+    router, stalls = make_router(), Router()
+    stalls.add(Stall())
+    router.include(stalls, "all.")
+    module = imported(router.client_module("Shop"), tmp_path / "written_stall_client.py")
+    async with connected_pair(router) as requester:
+        with pytest.raises(module.SoldOut, match="tea"):
+            await Caller(requester).of(module.Shop).order("tea")
+    assert module.SoldOut.__doc__ == SoldOut.__doc__
+    (described,) = [each for each in router.describe() if each.route == "all.stall.order"]
+    assert described.errors == {"SoldOut": 0x1001}
+
+
 def test_types_without_fields_are_any() -> None:
     """A class that converts itself by the server's codecs has no text for a client."""
     from rsocket_trio import Codecs
@@ -168,7 +203,9 @@ def test_types_without_fields_are_any() -> None:
 def test_it_is_typed(tmp_path) -> None:
     """mypy --strict has nothing to say about it."""
     path = tmp_path / "shop_client.py"
-    path.write_text(make_router().client_module("Shop"))
+    router = make_router()
+    router.add(Stall())
+    path.write_text(router.client_module("Shop"))
     command = [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={tmp_path}/cache", str(path)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("Success"), done.stdout
