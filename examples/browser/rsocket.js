@@ -4,10 +4,13 @@
 //   const service = await connect('ws://127.0.0.1:7879/rsocket');
 //   const facts = await service.requestResponse('host.facts');
 //   for await (const load of service.requestStream('host.load', {every: 1}, 8)) { ... }
+//
+// `connect(uri, {token})` sends a bearer token in SETUP. An error of the server has its `code`.
 
 const SETUP = 0x01, KEEPALIVE = 0x03, REQUEST_RESPONSE = 0x04, REQUEST_FNF = 0x05;
 const REQUEST_STREAM = 0x06, REQUEST_N = 0x08, CANCEL = 0x09, PAYLOAD = 0x0a, ERROR = 0x0b;
 const METADATA = 0x100, FOLLOWS = 0x80, RESPOND = 0x80, COMPLETE = 0x40, NEXT = 0x20;
+const ROUTING = 0x7e, AUTHENTICATION = 0x7c, BEARER = 0x81;
 const KEEPALIVE_MS = 20000, LIFETIME_MS = 90000;
 
 const utf8 = new TextEncoder();
@@ -18,21 +21,24 @@ const sized = (text, size) => [...number(utf8.encode(text).length, size), ...utf
 const frame = (streamId, type, flags, ...parts) =>
   bytes(number(streamId, 4), number((type << 10) | flags, 2), ...parts);
 
-function request(streamId, type, route, data, ...fields) {
-  const tag = sized(route, 1);
-  const metadata = [0xfe, ...number(tag.length, 3), ...tag]; // 0x80 | the id of routing metadata
-  const encoded = data === undefined ? [] : utf8.encode(JSON.stringify(data));
-  return frame(streamId, type, METADATA, ...fields, number(metadata.length, 3), metadata, encoded);
+// An entry of composite metadata, with the length of all metadata in front.
+function metadata(id, content) {
+  return [...number(content.length + 4, 3), 0x80 | id, ...number(content.length, 3), ...content];
 }
 
-export async function connect(uri) {
+function request(streamId, type, route, data, ...fields) {
+  const encoded = data === undefined ? [] : utf8.encode(JSON.stringify(data));
+  return frame(streamId, type, METADATA, ...fields, metadata(ROUTING, sized(route, 1)), encoded);
+}
+
+export async function connect(uri, {token} = {}) {
   const socket = new WebSocket(uri);
   socket.binaryType = 'arraybuffer';
   await new Promise((resolve, reject) => {
     socket.onopen = resolve;
     socket.onclose = () => reject(new Error(`cannot connect to ${uri}`));
   });
-  return new Connection(socket);
+  return new Connection(socket, token);
 }
 
 class Connection {
@@ -41,12 +47,14 @@ class Connection {
   #nextId = 1; // a client's stream ids are odd
   #alive;
 
-  constructor(socket) {
+  constructor(socket, token) {
     this.#socket = socket;
     socket.onmessage = (event) => this.#receive(event.data);
     socket.onclose = () => this.#end(new Error('the connection was closed'));
-    this.send(frame(0, SETUP, 0, [0, 1, 0, 0], number(KEEPALIVE_MS, 4), number(LIFETIME_MS, 4),
-      sized('message/x.rsocket.composite-metadata.v0', 1), sized('application/json', 1)));
+    const auth = token && metadata(AUTHENTICATION, [BEARER, ...utf8.encode(token)]);
+    this.send(frame(0, SETUP, auth ? METADATA : 0, [0, 1, 0, 0], number(KEEPALIVE_MS, 4),
+      number(LIFETIME_MS, 4), sized('message/x.rsocket.composite-metadata.v0', 1),
+      sized('application/json', 1), auth ?? []));
     const ping = frame(0, KEEPALIVE, RESPOND, number(0, 8));
     this.#alive = setInterval(() => this.send(ping), KEEPALIVE_MS);
   }
@@ -55,6 +63,10 @@ class Connection {
     for await (const item of this.#open(REQUEST_RESPONSE, route, data, 0)) {
       return item;
     }
+  }
+
+  close() {
+    this.#end(new Error('the connection was closed here'));
   }
 
   fireAndForget(route, data) {
@@ -90,6 +102,7 @@ class Connection {
       this.send(frame(0, KEEPALIVE, 0, number(0, 8), new Uint8Array(buffer, 14)));
     } else if (type === ERROR) {
       const error = new Error(new TextDecoder().decode(new Uint8Array(buffer, 10)));
+      error.code = view.getUint32(6);
       if (streamId) this.#streams.get(streamId)?.end(error);
       else this.#end(error);
     } else if (type === PAYLOAD) {

@@ -5,42 +5,69 @@ from io import FileIO
 from pathlib import Path
 
 import trio
-from api import Chat
+from api import Chat, Message
 
 from rsocket_trio import (
     BearerAuthentication,
     Caller,
+    ClientResume,
     CodecError,
+    ConnectionClosed,
     Metadata,
     RSocketError,
     StreamError,
     connect,
 )
 
+# A short loss is not noticed: the session goes on. After a longer one, or when the server was
+# started again, a new session follows by itself.
+KEEP = ClientResume(fresh_session=True)
 keyboard = FileIO(0, closefd=False)  # without a buffer, as a buffer has a lock
 
 
 async def chat(uri: str, room: str, token: str) -> None:
     """Say the lines of standard input, and print what is said."""
     me = Metadata(auth=BearerAuthentication(token))
-    async with connect(uri, setup_metadata=me) as requester, trio.open_nursery() as nursery:
+    async with (
+        connect(uri, setup_metadata=me, resume=KEEP) as requester,
+        trio.open_nursery() as nursery,
+    ):
         lobby = Caller(requester).of(Chat)
-        print("here are", *await lobby.join(room), flush=True)
-        nursery.start_soon(say_lines, lobby, room, nursery.cancel_scope)
-        async with lobby.messages(room) as messages:
-            async for message in messages:
-                # Somebody else has written it: a terminal must not obey it.
-                text = message.text if message.text.isprintable() else ascii(message.text)
-                print(f"{message.author}: {text}", flush=True)
-        nursery.cancel_scope.cancel()  # the server stops
+        joined = trio.Event()
+        nursery.start_soon(say_lines, lobby, room, joined, nursery.cancel_scope)
+        seen = 0  # the number of the last message, from which a new session goes on
+        away = False  # and the user knows it
+        while True:
+            try:
+                print("here are", *await lobby.join(room), flush=True)
+                joined.set()
+                away = False
+                async with lobby.messages(room, after=seen) as messages:
+                    async for message in messages:
+                        show(message)
+                        seen = message.number
+                reason: object = "the server stops"
+            except (ConnectionClosed, StreamError) as error:
+                reason = error
+            if not away:
+                print("!", reason, flush=True)
+            away = True
+            await trio.sleep(1)
 
 
-async def say_lines(lobby: Chat, room: str, whole: trio.CancelScope) -> None:
+def show(message: Message) -> None:
+    """Print a message. Somebody else has written it: a terminal must not obey it."""
+    text = message.text if message.text.isprintable() else ascii(message.text)
+    print(f"{message.author}: {text}", flush=True)
+
+
+async def say_lines(lobby: Chat, room: str, joined: trio.Event, whole: trio.CancelScope) -> None:
     """Say each line, and end the whole with the last one."""
+    await joined.wait()
     while line := await trio.to_thread.run_sync(keyboard.readline, abandon_on_cancel=True):
         try:
             await lobby.say(room, line.decode(errors="replace").strip())
-        except (StreamError, CodecError) as error:  # this line failed, and not the connection
+        except (StreamError, CodecError, ConnectionClosed) as error:  # perhaps not said
             print("!", error, flush=True)
     whole.cancel()
 

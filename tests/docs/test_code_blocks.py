@@ -4,7 +4,8 @@ A page is gone through from top to bottom, in a directory of its own. By the lan
 and by what the HTML comment above it says:
 
     python                     a program: it runs, and ends with status 0
-    python  <!-- file: x.py -->  it is written to that file; so is a block of proto
+    python  <!-- file: x.py -->  it is written to that file; so are blocks of proto, html and
+                               javascript
     python  <!-- server -->    a program that serves: it runs until the next server or the end
     python  <!-- pytest -->    tests: they pass
     python  <!-- needs: x -->  a program for the package x: it runs if that is installed, else it is
@@ -137,7 +138,7 @@ class Runner:
                 patience = PATIENCE_WITH_SPARK if "rsocket_trio.spark" in text else PATIENCE
                 printed = self.execute("python block.py", patience=patience)
                 self.output = printed.removeprefix(JAVA_SAYS)
-            case (("python" | "proto" | "protobuf"), "file"):
+            case (("python" | "proto" | "protobuf" | "html" | "javascript"), "file"):
                 self.write(mark.partition(":")[2].strip(), text)
             case "python", "server":
                 self.write("server.py", text)
