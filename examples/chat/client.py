@@ -10,48 +10,42 @@ from api import Chat, Message
 from rsocket_trio import (
     BearerAuthentication,
     Caller,
-    ClientResume,
     CodecError,
     ConnectionClosed,
     Metadata,
+    Reconnect,
     RSocketError,
     StreamError,
     connect,
 )
 
-# A short loss is not noticed: the session goes on. After a longer one, or when the server was
-# started again, a new session follows by itself.
-KEEP = ClientResume(fresh_session=True)
 keyboard = FileIO(0, closefd=False)  # without a buffer, as a buffer has a lock
 
 
 async def chat(uri: str, room: str, token: str) -> None:
     """Say the lines of standard input, and print what is said."""
     me = Metadata(auth=BearerAuthentication(token))
+    print("! dialling", uri, flush=True)  # again and again, also after the end of a session
     async with (
-        connect(uri, setup_metadata=me, resume=KEEP) as requester,
+        connect(uri, setup_metadata=me, reconnect=Reconnect()) as requester,
         trio.open_nursery() as nursery,
     ):
         lobby = Caller(requester).of(Chat)
         joined = trio.Event()
         nursery.start_soon(say_lines, lobby, room, joined, nursery.cancel_scope)
         seen = 0  # the number of the last message, from which a new session goes on
-        away = False  # and the user knows it
         while True:
             try:
+                # Without a session this waits for the next one.
                 print("here are", *await lobby.join(room), flush=True)
                 joined.set()
-                away = False
                 async with lobby.messages(room, after=seen) as messages:
                     async for message in messages:
                         show(message)
                         seen = message.number
-                reason: object = "the server stops"
+                print("! the server stops", flush=True)
             except (ConnectionClosed, StreamError) as error:
-                reason = error
-            if not away:
-                print("!", reason, flush=True)
-            away = True
+                print("!", error, flush=True)
             await trio.sleep(1)
 
 

@@ -1,4 +1,4 @@
-"""The chat: ``rsocket-trio serve server.py --listen tcp://127.0.0.1:7878 --resume 60``."""
+"""The chat: ``rsocket-trio serve server.py --listen tcp://127.0.0.1:7878``."""
 
 import logging
 from collections.abc import AsyncIterator

@@ -277,6 +277,7 @@ class Caller:
         *,
         returns: TypeForm[T],
         metadata: Metadata | None = None,
+        idempotent: bool = False,
     ) -> T: ...
     @overload
     async def request_response(
@@ -285,6 +286,7 @@ class Caller:
         value: object = ...,
         *,
         metadata: Metadata | None = None,
+        idempotent: bool = False,
     ) -> object: ...
     async def request_response(
         self,
@@ -293,6 +295,7 @@ class Caller:
         *,
         returns: Any = Any,
         metadata: Metadata | None = None,
+        idempotent: bool = False,
     ) -> Any:
         """Send a value to a route and wait for the answer.
 
@@ -302,6 +305,7 @@ class Caller:
             returns: The type of the answer, as for a parameter of a handler. With ``T | None`` an
                 answer without a value is ``None``; with a type without ``None`` it is an error.
             metadata: Metadata besides the route.
+            idempotent: As for `Requester.request_response`.
 
         Raises:
             CodecError: The value cannot be written, or the answer is not what ``returns`` says.
@@ -314,7 +318,9 @@ class Caller:
         decode = self._usual.of(returns)
         payload = self._request(route, value, metadata)
         # As `_response`, without its coroutine, through which each resumption would go.
-        response = await self._requester.request_response(payload, route=route, metadata=metadata)
+        response = await self._requester.request_response(
+            payload, route=route, metadata=metadata, idempotent=idempotent
+        )
         if response is None or response.metadata:
             return self.decode(response, returns)
         return decode(response.data)

@@ -235,10 +235,17 @@ class _Surrounded:
         self._outgoing = Outgoing(requester, middleware)
 
     def request_response(
-        self, payload: Payload, *, route: str, metadata: Metadata | None
+        self,
+        payload: Payload,
+        *,
+        route: str,
+        metadata: Metadata | None,
+        idempotent: bool = False,
     ) -> Awaitable[Payload | None]:
         """See `rsocket_trio.Requester.request_response`."""
-        send = partial(self._requester.request_response, payload, route=route)
+        send = partial(
+            self._requester.request_response, payload, route=route, idempotent=idempotent
+        )
         kind = Interaction.REQUEST_RESPONSE
         return self._outgoing.answer(kind, route, metadata, lambda sent: send(metadata=sent))
 

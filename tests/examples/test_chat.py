@@ -46,7 +46,7 @@ def serve(start, examples):
     @contextmanager
     def serve(uri="tcp://127.0.0.1:0", *options):
         target = str(examples / "chat" / "server.py")
-        listen = ("--listen", uri, "--resume", "60", *options)
+        listen = ("--listen", uri, *options)
         with start("-m", "rsocket_trio", "serve", target, *listen) as server:
             yield server, server.stdout.readline().strip().removeprefix("listening on ")
 
@@ -92,6 +92,7 @@ def test_two_users_and_a_restart(serve, start, token, bob, examples, tmp_path):
 
     with serve() as (server, uri):
         with start(examples / "chat" / "client.py", uri, "lobby", "ada.token") as terminal:
+            assert terminal.stdout.readline() == f"! dialling {uri}\n"
             assert terminal.stdout.readline() == "here are ada\n"
             terminal.stdin.write("\nhello\n")
             terminal.stdin.flush()
@@ -116,7 +117,7 @@ def test_the_terminal_ends_with_its_input(serve, start, token, examples, tmp_pat
     with serve() as (_, uri):
         with start(examples / "chat" / "client.py", uri, "lobby", "ada.token") as terminal:
             said, complained = terminal.communicate("")
-    assert (said, complained, terminal.returncode) == ("here are ada\n", "", 0)
+    assert (said, complained, terminal.returncode) == (f"! dialling {uri}\nhere are ada\n", "", 0)
 
 
 def test_the_terminal_says_why_it_cannot_begin(serve, start, examples, tmp_path):
@@ -125,7 +126,7 @@ def test_the_terminal_says_why_it_cannot_begin(serve, start, examples, tmp_path)
     with serve() as (_, uri):
         with start(examples / "chat" / "client.py", uri, "lobby", "ada.token") as terminal:
             said, complained = terminal.communicate("")
-    assert (said, terminal.returncode) == ("", 1)
+    assert (said, terminal.returncode) == (f"! dialling {uri}\n", 1)
     assert complained == "the chat has ended: UNAUTHENTICATED: a token of this chat is needed\n"
 
 

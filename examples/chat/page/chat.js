@@ -3,7 +3,7 @@
 import {connect} from './rsocket.js';
 
 const SERVICE = 'ws://127.0.0.1:7879/rsocket';
-const REFUSED = 0x003; // REJECTED_SETUP: the token is wrong, and stays so
+const REFUSED = 4401; // UNAUTHENTICATED: the token is wrong, and stays so
 const $ = (id) => document.getElementById(id);
 const say = (text) => ($('status').textContent = text);
 
