@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from types import AsyncGeneratorType
+from types import AsyncGeneratorType, CoroutineType
 from typing import Any, Final, NoReturn
 
 from ..codecs.mismatch import kind_of
@@ -48,6 +48,8 @@ async def enter(manager: Any, what: Callable[[], str]) -> Any:
             no_yield(what())
         return value
     if not isinstance(manager, AbstractAsyncContextManager):
+        if type(manager) is CoroutineType:
+            manager.close()  # or Python would complain that nobody has awaited it
         raise TypeError(f"{what()} returned {kind_of(manager)}, which is no async context manager")
     return await manager.__aenter__()
 

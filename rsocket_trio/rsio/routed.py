@@ -136,11 +136,14 @@ class _Routes:
             return None
         if router.body_responder(Interaction.REQUEST_STREAM, metadata) is None:
             return None
-        return _refused(router.request_stream(Payload(b"", metadata)))
+        return _refused(router, Payload(b"", metadata))
 
     async def _answer(self, payload: Payload, hint: str) -> AsyncIterator[Any]:
+        """Give one answer, or none; a subscriber may leave before this begins."""
         with _hinting(hint):
-            return _Once(await self._responder.request_response(payload))
+            answer = await self._responder.request_response(payload)
+        if answer is not None:
+            yield answer
 
     async def _stream(self, payload: Payload, hint: str) -> Any:
         with _hinting(hint):
@@ -153,8 +156,9 @@ class _Routes:
         return _Answers(items)
 
 
-async def _refused(items: Any) -> None:
+async def _refused(router: BoundRouter, payload: Payload) -> None:
     """Wait for the refusal of a request without a handler: the publisher is unknown."""
+    items: Any = router.request_stream(payload)
     try:
         async with aclosing(await items) as refused:
             await anext(refused)
@@ -173,19 +177,6 @@ def _hinting(hint: str) -> Iterator[None]:
         raise PublisherError(f"{error.message}; {hint}") from error
 
 
-class _Once(AsyncIterator[Any]):
-    """One answer, or none."""
-
-    def __init__(self, answer: Any) -> None:
-        self._answer = answer
-
-    async def __anext__(self) -> Any:
-        answer, self._answer = self._answer, None
-        if answer is None:
-            raise StopAsyncIteration
-        return answer
-
-
 class _Answers(AsyncIterator[bytes]):
     """The items of a handler as elements. The task that iterates closes it."""
 
@@ -195,10 +186,7 @@ class _Answers(AsyncIterator[bytes]):
 
     async def __anext__(self) -> bytes:
         if self._iterator is None:
-            items = self._items
-            if isinstance(items, Awaitable):
-                items = await items
-            self._iterator = aiter(items)
+            self._iterator = aiter(self._items)
         item: Any = await self._iterator.__anext__()
         if isinstance(item, StreamedPayload):
             return b"".join([chunk async for chunk in item.data])
@@ -213,5 +201,3 @@ class _Answers(AsyncIterator[bytes]):
         close = getattr(self._iterator or self._items, "aclose", None)
         if close is not None:
             await close()
-        elif self._iterator is None and hasattr(self._items, "close"):
-            self._items.close()  # a coroutine that was not awaited

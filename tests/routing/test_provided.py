@@ -2,9 +2,8 @@
 
 import contextvars
 import math
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any, NewType, Protocol
 
@@ -367,92 +366,12 @@ async def test_entry_fails() -> None:
     assert trace == ["+a", "+b", "-b", "-a"]
 
 
-async def _ends_early() -> AsyncIterator[Database]:
-    return
+async def _a_block() -> AsyncIterator[Database]:
     yield Database()
-
-
-async def _yields_twice() -> AsyncIterator[Database]:
-    yield Database()
-    yield Database()
-
-
-async def _fails_at_the_end() -> AsyncIterator[Database]:
-    yield Database()
-    raise RuntimeError("at the end")
-
-
-async def _absorbs() -> AsyncIterator[Database]:
-    with suppress(errors.Invalid):
-        yield Database()
 
 
 async def _returned() -> Database:
     return Database()
-
-
-def _gives_a_coroutine() -> Any:
-    return _returned()
-
-
-@pytest.mark.parametrize(
-    ("provider", "said"),
-    [
-        (_ends_early, r"provider .*_ends_early ended before its `yield`"),
-        (_yields_twice, r"provider .*_yields_twice yields twice"),
-        (_fails_at_the_end, "at the end"),
-        (_gives_a_coroutine, r"_gives_a_coroutine returned a coroutine: write `async def`"),
-    ],
-)
-@pytest.mark.parametrize("kind", ["response", "stream"])
-async def test_a_provider_that_misbehaves_harms_its_request_only(
-    provider: Any, said: str, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """And the log names it."""
-    router = Router()
-    is_block = provider is not _gives_a_coroutine
-    router.provide(Database, provider, held="call" if is_block else None)
-
-    @router.request_response("response")
-    async def response(database: Annotated[Database, Provided]) -> str:
-        return database.name
-
-    @router.request_stream("stream")
-    async def stream(database: Annotated[Database, Provided]) -> AsyncIterator[str]:
-        yield database.name
-
-    @router.request_response("healthy")
-    async def healthy() -> str:
-        return "yes"
-
-    async with connected_pair(router) as requester:
-        with pytest.raises(errors.ApplicationError):
-            await ask(requester, kind, "x")
-        assert await Caller(requester).request_response("healthy", returns=str) == "yes"
-    assert re.search(said, caplog.text)
-
-
-@pytest.mark.parametrize("kind", ["response", "stream"])
-async def test_a_provider_that_absorbs_the_error_does_not_make_it_complete(
-    kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The requester gets CANCELED, as with middleware, and the log names the provider."""
-    router = Router()
-    router.provide(Database, _absorbs, held="call")
-
-    @router.request_response("response")
-    async def response(_database: Annotated[Database, Provided]) -> str:
-        raise errors.Invalid("x")
-
-    @router.request_stream("stream")
-    async def stream(_database: Annotated[Database, Provided]) -> AsyncIterator[str]:
-        yield "one"
-        raise errors.Invalid("x")
-
-    async with connected_pair(router) as requester:
-        with pytest.raises(errors.Canceled):
-            await ask(requester, kind, "x")
-    assert "_absorbs absorbed an error" in caplog.text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -820,13 +739,13 @@ class TestMistakesAreFoundWhenServed:
         """The text names the pool that would be emptied."""
         router = Router()
         _handler(router, stream=True)
-        router.provide(Database, _ends_early)
+        router.provide(Database, _a_block)
         await self.refused(router, "must say how long a stream holds it.*empty a pool")
 
     async def test_a_generator_cannot_hold_at_the_start(self) -> None:
         router = Router()
         _handler(router, stream=True)
-        router.provide(Database, _ends_early, held="start")
+        router.provide(Database, _a_block, held="start")
         await self.refused(router, "is held='start', and .* is an async generator")
 
     async def test_a_call_cannot_need_a_start(self) -> None:
@@ -839,7 +758,7 @@ class TestMistakesAreFoundWhenServed:
         async def items(_session: Annotated[Session, Provided]) -> AsyncIterator[str]:
             raise AssertionError
 
-        router.provide(Database, _ends_early, held="start")
+        router.provide(Database, _a_block, held="start")
         router.provide(Session, session, held="call")
         await self.refused(router, "is held='call', and needs .*, which has held='start'")
 
@@ -876,7 +795,7 @@ class TestMistakesAreFoundAtOnce:
             (Database, _returned, {"held": "call"}, "held= is for async context manager"),
             (
                 Database,
-                _ends_early,
+                _a_block,
                 {"held": "call", "scope": "application"},
                 "held= is for async context manager functions with the scope 'request'",
             ),
@@ -904,7 +823,7 @@ class TestMistakesAreFoundAtOnce:
     @pytest.mark.parametrize("options", [{"scope": "session"}, {"held": "always"}])
     def test_unknown_words(self, options: Any) -> None:
         with pytest.raises(ValueError, match=r"scope= is one of|held= is 'call' or"):
-            Router().provide(Database, _ends_early, **options)
+            Router().provide(Database, _a_block, **options)
 
     def test_twice(self) -> None:
         router = Router()
@@ -953,72 +872,3 @@ async def test_an_outcome_is_seen_by_middleware_after_a_start() -> None:
         async with Caller(requester).request_stream("x", returns=str) as got:
             assert [each async for each in got] == ["real"]
     assert outcomes == [Outcome.COMPLETED]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_cancelled_at_each_step(kind: str) -> None:
-    """However far a call has come, what was entered is left, in the reverse order, and no more."""
-    every: list[Trace] = []
-    for last in range(1, 9):
-        trace: Trace = []
-        steps = 0
-
-        async def step(at_most: int = last) -> None:
-            nonlocal steps
-            steps += 1
-            if steps == at_most:
-                await trio.sleep_forever()
-            await trio.lowlevel.checkpoint()
-
-        def block(name: str, trace: Trace = trace, step: Any = step) -> Any:
-            async def entered() -> AsyncIterator[str]:
-                await step()
-                trace.append(f"+{name}")
-                try:
-                    yield name
-                    await step()
-                finally:
-                    trace.append(f"-{name}")
-
-            return entered
-
-        router = Router()
-        router.provide(str, block("a"), held="call")
-        router.provide(int, block("b"), held="call")
-
-        @router.request_response("response")
-        async def response(
-            _data: bytes, _a: Annotated[str, Provided], _b: Annotated[int, Provided]
-        ) -> str:
-            await step()
-            return ""
-
-        @router.request_stream("stream")
-        async def stream(
-            _data: bytes, _a: Annotated[str, Provided], _b: Annotated[int, Provided]
-        ) -> AsyncIterator[str]:
-            await step()
-            yield ""
-            await step()
-
-        @router.request_channel("channel")
-        async def channel(
-            data: AsyncIterator[str], _a: Annotated[str, Provided], _b: Annotated[int, Provided]
-        ) -> AsyncIterator[str]:
-            async for _ in data:
-                await step()
-                yield ""
-                await step()
-
-        async with connected_pair(router) as requester:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(ask, requester, kind, "x")
-                await trio.testing.wait_all_tasks_blocked()
-                nursery.cancel_scope.cancel()
-            await trio.testing.wait_all_tasks_blocked()
-        every.append(trace)
-    full = ["+a", "+b", "-b", "-a"]
-    assert all(trace in ([], ["+a", "-a"], full) for trace in every)
-    assert every[0] == []
-    assert every[1] == ["+a", "-a"]
-    assert every[2:] == [full] * 6

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import attrs
 import pytest
 import trio
@@ -17,7 +15,6 @@ from rsocket_trio.ttrpc import (
     MessageCodec,
     Method,
     MethodKind,
-    NotFound,
     PermissionDenied,
     StatusCode,
     serve_stream,
@@ -153,27 +150,6 @@ async def test_it_runs_under_the_deadline(autojump_clock):
         assert (await stranger.frame()).code == StatusCode.CANCELLED
 
 
-@pytest.mark.parametrize("kind", MethodKind)
-async def test_a_cut_answer_never_looks_complete(kind):
-    """A block that absorbs the error of the handler ends the call as cancelled."""
-
-    async def absorb(call):
-        with suppress(NotFound):
-            yield
-
-    async def fails(_request):
-        raise NotFound("no")
-
-    async def stream_fails(_request):
-        yield b"1"
-        raise NotFound("no")
-
-    handler = stream_fails if kind.receives_stream else fails
-    async with stranger_to(one(kind, handler), middleware=[absorb]) as stranger:
-        await stranger.send(opening(1, "Echo") if kind.sends_stream else request(1))
-        assert (await stranger.drain())[-1].code == StatusCode.CANCELLED
-
-
 async def test_the_call_is_that_of_all_wires():
     """What a middleware for a Router looks at is there, and the handler sees its attributes."""
     seen = []
@@ -201,22 +177,6 @@ async def test_the_call_is_that_of_all_wires():
         await stranger.send(request(1, "Who", metadata=bearer, timeout=10**10))
         assert (await stranger.frame()).payload == b"me ali"
     assert seen == [(Interaction.REQUEST_RESPONSE, f"{service.name}/Who", True)]
-
-
-async def test_it_is_left_when_the_connection_is_lost():
-    """Each block is left once, as cancelled."""
-    trace = []
-    started = trio.Event()
-
-    async def waits(_request):
-        started.set()
-        await trio.sleep_forever()
-
-    blocks = [recorder("a", trace)]
-    async with stranger_to(one(MethodKind.UNARY, waits), middleware=blocks) as stranger:
-        await stranger.send(request(1))
-        await started.wait()
-    assert trace == ["+a Echo", "-a cancelled 0 Cancelled"]
 
 
 @pytest.mark.parametrize("wrong", [5, recorder("a", []), [5], [lambda: None]])
