@@ -167,6 +167,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 def _options(request: dict[str, Any]) -> list[str]:
     return [
         *("-q", "--no-header", "-p", "no:cacheprovider"),
+        "--basetemp=tmp",  # Runs at the same time would clean up in one directory.
         *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of what is imported already
         *("-o", f"faulthandler_timeout={request['seconds'] + 10}"),
         *request["arguments"],
