@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from datetime import datetime
 from enum import IntEnum
 from types import MappingProxyType
 from uuid import UUID
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.errors import LocalProtocolError
 from rsocket_trio.lumberjack import (
+    BatchReader,
     LumberjackLimits,
     decode_json,
     decode_pairs,
     encode_pairs,
 )
 from rsocket_trio.lumberjack.client.event_encoder import EventEncoder
+from rsocket_trio.lumberjack.client.forming import pack
+from tests.lumberjack.vectors import all_of
 
 LIMITS = LumberjackLimits()
 
@@ -168,17 +173,22 @@ def test_large_and_empty_events(mixed):
 
 
 @pytest.mark.parametrize(
-    ("limits", "level", "name"),
+    ("name", "most", "level", "size"),
     [
-        (LumberjackLimits(max_batch_size=1000), 0, "max_batch_size"),
-        (LumberjackLimits(max_inflated_size=1000), 3, "max_inflated_size"),
-        (LumberjackLimits(max_compressed_size=1000), 3, "max_compressed_size"),
+        ("max_batch_size", 1000, 0, 990),
+        ("max_inflated_size", 1000, 3, 990),
+        ("max_compressed_size", 10**6, 3, 10**6 - 1000 - 64 - 10),
     ],
 )
-def test_other_limits_bind_too(limits, level, name):
-    """An event that would make a frame too large is refused before."""
-    size = EventEncoder(2, level, limits).max_size
-    encode(b"x" * size, level=level, limits=limits)
+def test_other_limits_bind_too(name, most, level, size):
+    """An event that would make a frame too large is refused before; a receiver reads all others."""
+    limits = LumberjackLimits(**{name: most})
+    encoder = EventEncoder(2, level, limits)
+    assert encoder.max_size == size
+    largest = os.urandom(size)
+    window = trio.run(pack, encode(largest, level=level, limits=limits), encoder)
+    (batch,) = all_of(BatchReader(limits), window)
+    assert list(batch.events) == [largest]
     with pytest.raises(LocalProtocolError, match=name):
         encode(b"x" * (size + 1), level=level, limits=limits)
 
