@@ -167,12 +167,11 @@ async def ship_stream(
     except Exception:  # the error of the stream: what was read and is lost is more important
         if shipping.failure is None:
             raise
-    failure = shipping.failure
+    failure, shipping.failure = shipping.failure, None
     if failure is not None:
         try:
             raise failure
         finally:
-            shipping.failure = None
             del failure
     await trio.lowlevel.checkpoint()
     return shipping.acknowledged

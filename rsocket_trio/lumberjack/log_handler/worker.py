@@ -149,7 +149,6 @@ class Worker:
         except Exception as error:  # of any kind: the system may have no more file descriptors
             self._on_failure("the sending thread has failed; a later record starts it again", error)
         finally:
-            self._token = None
             self.running = False
 
     async def _serve(self) -> None:
