@@ -10,6 +10,7 @@ import pytest
 
 from rsocket_trio import ConnectionConfig, Limits
 from rsocket_trio.collector import CollectorLimits, IngestConfig
+from rsocket_trio.collector.ingest_config import COLLECTOR_CONFIG
 from rsocket_trio.logfiles.multiline import MultilineRule
 from rsocket_trio.logfiles.shipment import Following
 from rsocket_trio.lumberjack import LumberjackConfig, LumberjackLimits, ShipperConfig
@@ -146,3 +147,12 @@ def test_defaults_are_what_their_explanation_says(kind, field):
     forms = [f"{field.default:g} s"] if is_time else [str(field.default)]
     forms += [f"{field.default / 2**n:g} {unit}" for n, unit in ((10, "KiB"), (20, "MiB"))]
     assert any(re.search(rf"(?<![\d.]){re.escape(form)}(?=[.:,;]|$)", text) for form in forms), text
+
+
+def test_what_a_connection_of_a_collector_holds():
+    """Its explanation counts with these: an event as by Lumberjack, 130 MB, four frames."""
+    limits, mib = COLLECTOR_CONFIG.limits, 2**20
+    assert limits.max_payload_size == LumberjackLimits().max_event_size == 16 * mib
+    held = (limits.max_reassembly_size, limits.max_requests_size, limits.max_unread_size)
+    assert held == (32 * mib, 32 * mib, 64 * mib)
+    assert 4 * COLLECTOR_CONFIG.fragment_size == mib
