@@ -16,7 +16,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from math import sqrt
 from operator import truediv
@@ -234,10 +234,15 @@ def cells(base: Sequence[float], head: Sequence[float]) -> list[str]:
     return [*shown, f"**{median(ratios):.3f}** ({low:.3f}..{high:.3f})"]
 
 
-def report_lines(comparisons: Mapping[str, Comparison]) -> list[str]:
-    """Return the table of all figures, and what was not measured."""
-    rows, failures = [], []
-    for name, comparison in comparisons.items():
+def report_lines(measured: Iterable[tuple[str, Comparison]]) -> Iterator[str]:
+    """Yield the table of all figures, row by row as they come, and what was not measured.
+
+    Args:
+        measured: The names and comparisons of the cases, each measured when it is asked for.
+    """
+    failures: list[str] = []
+    begun = False
+    for name, comparison in measured:
         base, head = comparison[BASE], comparison[HEAD]
         failures += [
             f"* {name}, {end}: {failure.splitlines()[0]}"
@@ -246,14 +251,20 @@ def report_lines(comparisons: Mapping[str, Comparison]) -> list[str]:
         ]
         if isinstance(base, str) or isinstance(head, str):
             continue
+        if not begun:
+            begun = True
+            header = ["case", "figure", BASE, HEAD, "head ÷ base (95 %)"]
+            yield from ("## Head and base", "", *table(header, (), texts=2)[:-1])
         shown = name
         for figure, values in head.items():
             if values:
-                rows.append([shown, figure, *cells(base.get(figure, ()), values)])
+                row = [shown, figure, *cells(base.get(figure, ()), values)]
+                yield f"| {' | '.join(row)} |"
                 shown = ""
-    header = ["case", "figure", BASE, HEAD, "head ÷ base (95 %)"]
-    lines = ["## Head and base", "", *table(header, rows, texts=2)] if rows else []
-    return lines + (["## Not measured", "", *failures, ""] if failures else [])
+    if begun:
+        yield ""
+    if failures:
+        yield from ("## Not measured", "", *failures)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -276,51 +287,53 @@ def main(arguments: Sequence[str]) -> int:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    comparisons: dict[str, Comparison] = {}
-    with ExitStack() as stack:
+    def measured(resources: ExitStack) -> Iterator[tuple[str, Comparison]]:
         directories = [
-            stack.enter_context(directory_of(checkout)) for checkout in (options.base, options.head)
-        ]
-        described = [
-            *machine.describe(),
-            f"Python of the head: {tool_version(python, '--version')}",
+            resources.enter_context(directory_of(checkout))
+            for checkout in (options.base, options.head)
         ]
         for case in cases:
             say(case.name)
-            comparisons[case.name] = compare(
-                case,
-                ends(stacks[case.reference], directories, python),
-                starts=options.starts,
-                rounds=options.rounds,
-                seconds=options.seconds,
-                say=say,
+            yield (
+                case.name,
+                compare(
+                    case,
+                    ends(stacks[case.reference], directories, python),
+                    starts=options.starts,
+                    rounds=options.rounds,
+                    seconds=options.seconds,
+                    say=say,
+                ),
             )
         if is_wanted("memory", words):
             both = ends(stacks["ours"], directories, python)
-            comparisons |= compare_memory(both, options.starts, options.scale, say)
+            yield from compare_memory(both, options.starts, options.scale, say).items()
         first = first_events(options.scale)
         benches = [
-            stack.enter_context(Bench(first=first, checkout=directory, python=interpreter))
+            resources.enter_context(Bench(first=first, checkout=directory, python=interpreter))
             for directory, interpreter in zip(directories, (sys.executable, python), strict=True)
         ]
-        comparisons |= compare_spark(
+        yield from compare_spark(
             spark_cases,
             benches,
             starts=options.starts,
             rounds=options.rounds,
             scale=options.scale,
             say=say,
-        )
-    report = report_lines(comparisons)
-    lines = [
-        f"Made by `{shlex.join(['python', '-m', 'benchmarks.compare', *arguments])}`.",
-        "",
-        *(f"* {line}" for line in described),
-        "",
-        *report,
-    ]
-    print("\n".join(lines).rstrip())
-    return 1 if "## Not measured" in report else 0
+        ).items()
+
+    command = shlex.join(["python", "-m", "benchmarks.compare", *arguments])
+    described = [*machine.describe(), f"Python of the head: {tool_version(python, '--version')}"]
+    print(
+        f"Made by `{command}`.", "", *(f"* {line}" for line in described), "", sep="\n", flush=True
+    )
+    failed = False
+    with ExitStack() as resources:
+        # At once, as a run of many cases takes long, and may be stopped.
+        for line in report_lines(measured(resources)):
+            print(line, flush=True)
+            failed = failed or line == "## Not measured"
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
