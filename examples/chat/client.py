@@ -12,6 +12,7 @@ from rsocket_trio import (
     Caller,
     CodecError,
     ConnectionClosed,
+    ConnectionState,
     Metadata,
     Reconnect,
     RSocketError,
@@ -46,6 +47,8 @@ async def chat(uri: str, room: str, token: str) -> None:
                 print("! the server stops", flush=True)
             except (ConnectionClosed, StreamError) as error:
                 print("!", error, flush=True)
+                if requester.state is ConnectionState.CLOSED:  # the token is refused now
+                    raise
             await trio.sleep(1)
 
 

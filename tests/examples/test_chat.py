@@ -170,6 +170,21 @@ async def test_the_page(serve, start, token, bob, examples, chromium, tmp_path):
                     await page.save_picture("chat.png")
 
 
+def test_the_terminal_ends_when_its_token_is_refused(serve, start, token, examples, tmp_path):
+    """A server with another key refuses the new session, and no other one is tried."""
+    (tmp_path / "ada.token").write_text(token("ada"))
+    with serve() as (server, uri):
+        with start(examples / "chat" / "client.py", uri, "lobby", "ada.token") as terminal:
+            assert terminal.stdout.readline() == f"! dialling {uri}\n"
+            assert terminal.stdout.readline() == "here are ada\n"
+            server.terminate()
+            server.wait()
+            (tmp_path / "chat.key").unlink()
+            with serve(uri):
+                assert terminal.wait() == 1
+                assert "a token of this chat is needed" in terminal.stderr.read()
+
+
 def test_the_page_shows_the_example(examples):
     """The last block of each file on the page of the documentation is that file of the example."""
     shown = {}
