@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .protocol.retry import Retry
     from .requester import ConnectionStatistics, Requester
     from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
+    from .resubscribed import Resubscription, resubscribed
     from .routing import (
         DEADLINE_TYPE,
         AnyCall,
@@ -212,6 +213,7 @@ __all__ = [
     "RequestFacts",
     "Requester",
     "Responder",
+    "Resubscription",
     "ResumableSession",
     "ResumeFacts",
     "Retry",
@@ -251,6 +253,7 @@ __all__ = [
     "request_channel",
     "request_response",
     "request_stream",
+    "resubscribed",
     "send_deadline",
     "serve",
     "serve_transport",
@@ -285,6 +288,7 @@ _HOMES = homes_of(
         "payload": "Payload",
         "protocol.retry": "Retry",
         "requester": "ConnectionStatistics Requester",
+        "resubscribed": "Resubscription resubscribed",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
             "DEADLINE_TYPE AnyCall ArgumentDescription Around Authenticate Call Caller "

@@ -346,6 +346,7 @@ class Requester(
         metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
+        idempotent: bool = False,
     ) -> AbstractAsyncContextManager[PayloadStream]:
         """Open a stream of payloads: ``async with requester.request_stream(...) as items``.
 
@@ -358,6 +359,8 @@ class Requester(
                 `PayloadStream.request_n`.
             initial_request_n: With ``prefetch=0``: the credit in the request frame, at least 1, as
                 the protocol has no request without credit.
+            idempotent: As for `request_response`, before the first item. A stream with
+                ``prefetch=0`` is not repeated.
 
         Returns:
             A context manager for the `PayloadStream`. Leaving it before the end of the stream
@@ -375,7 +378,9 @@ class Requester(
         If cancelled: on entering, nothing is sent; if some fragments were sent already, a CANCEL
         follows. Inside the block, a CANCEL is sent. The connection stays usable.
         """
-        return self._open_stream(payload, route, metadata, prefetch, initial_request_n)
+        return self._open_stream(
+            payload, route, metadata, prefetch, initial_request_n, idempotent=idempotent
+        )
 
     def request_channel(
         self,
@@ -518,6 +523,7 @@ class Requester(
         initial_request_n: int | None,
         *,
         subscription: bool = False,
+        idempotent: bool = False,
     ) -> AbstractAsyncContextManager[PayloadStream]:
         """Open a stream; a ``subscription`` by the draft's REQUEST_SUB, if the peer knows it."""
         window = window_for(self._connection.config, prefetch, initial_request_n)
@@ -532,6 +538,7 @@ class Requester(
                 lambda metadata: request_stream(
                     self._sender, self._composed(payload, route, metadata), window, at_most, flags
                 ),
+                idempotent=idempotent,
             )
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)

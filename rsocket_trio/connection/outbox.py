@@ -11,6 +11,7 @@ The states of a frame. Only a payload frame can be WAITING or RESERVED; others b
     DROPPED    from WAITING: Room.fail_waiting       nothing
                from RESERVED: release                nothing
                from QUEUED: take_back                nothing
+               from QUEUED: drop_unsent              as before; the connection is over
                from QUEUED: discard                  as before; the connection is over
 
 What a call does depends on the state of the writer (`rsocket_trio.connection.writer_state`):
@@ -52,6 +53,7 @@ from typing import TYPE_CHECKING, Any
 
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
+from ..frames.header import HEADER
 from .room import Room
 from .writer_state import WriterState
 
@@ -128,6 +130,26 @@ class Outbox:
     def take_back(self) -> None:
         """Remove `last`, a payload frame, from the queue."""
         self.release(len(self._frames.pop()))
+
+    def drop_unsent(self, streams: Callable[[int, int], bool]) -> set[int]:
+        """Drop the frames of streams whose request waits here, once the connection is over.
+
+        Args:
+            streams: Whether a frame with this stream id, type and flags is such a request.
+
+        Returns:
+            The ids of these streams. Nothing of them has left, as frames leave in order.
+        """
+        unsent: set[int] = set()
+        kept: list[bytes] = []
+        for frame in self._frames:
+            stream_id, type_and_flags = HEADER.unpack_from(frame)
+            if streams(stream_id, type_and_flags):
+                unsent.add(stream_id)
+            if stream_id not in unsent:
+                kept.append(frame)
+        self._frames[:] = kept
+        return unsent
 
     def put_control(self, frame: bytes) -> None:
         """Queue a frame that must always leave, behind the frames that are queued already."""

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
 from ..errors import Canceled, ConnectionClosed, NotConnected, RSocketError, StreamIdsExhausted
+from ..interactions.demand import PayloadStream
+from ..protocol.interaction import Interaction
 
 if TYPE_CHECKING:
     from ..metadata.builder import Metadata
-    from ..protocol.interaction import Interaction
     from .connection import Connection
     from .succession import Succession
 
@@ -104,20 +105,30 @@ class PatientRequests:
         *,
         idempotent: bool = False,
     ) -> AsyncIterator[T]:
-        """Open a stream when there is a session.
+        """Open a stream when there is a session, and again before its first item.
+
+        A channel is not opened again: what its source has given is gone.
 
         The arguments are those of `answer`.
         """
         tries = _Tries(self, idempotent=idempotent)
         async with AsyncExitStack() as opened:
-            while True:
-                await tries.next()
-                try:
-                    stream = await opened.enter_async_context(open_(metadata))
-                    break
-                except RSocketError as error:
-                    if not tries.may_follow(error):
-                        raise
+
+            async def open_one() -> T:
+                while True:
+                    await tries.next()
+                    try:
+                        return await opened.enter_async_context(open_(metadata))
+                    except RSocketError as error:
+                        if not tries.may_follow(error):
+                            raise
+
+            async def open_again(error: RSocketError) -> Any:
+                return await open_one() if tries.may_follow(error) else None
+
+            stream = await open_one()
+            if interaction is Interaction.REQUEST_STREAM and isinstance(stream, PayloadStream):
+                stream._opens_again(open_again)  # noqa: SLF001 - only for this class
             yield stream
 
     @property

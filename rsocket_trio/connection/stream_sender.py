@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamSender"]
 
 _REQUEST_CHANNEL: Final = FrameType.REQUEST_CHANNEL.value
+_ANSWERED: Final = REQUEST_TYPES - {FrameType.REQUEST_FNF}
 _ANSWER: Final = NEXT | COMPLETE
 _PAYLOAD: Final = FrameType.PAYLOAD.value << 10
 _pack: Final = HEADER.pack
@@ -386,9 +387,25 @@ class StreamSender:
 
     def end(self, error: Exception, _last_words: bytes | None) -> None:
         """Refuse every request, room and chunk from now on, because the connection is over."""
+        if isinstance(error, RSocketError):
+            self._take_back(error)
         self._outbox.close(error)
         self._admission.refuse(error)
         self._bodies.stop()
+
+    def _take_back(self, error: RSocketError) -> None:
+        """Keep back requests that have not left: then their callers can be told so, as a fact."""
+        operations = self._operations
+
+        def is_ours(stream_id: int, type_and_flags: int) -> bool:
+            return type_and_flags >> 10 in _ANSWERED and stream_id in operations
+
+        for stream_id in self._outbox.drop_unsent(is_ours):
+            operation = operations[stream_id]
+            self._table.finish(operation)
+            unsent = fresh_copy(error)
+            never_sent(unsent)
+            operation.connection_closed(unsent)
 
 
 def _size_of(metadata: bytes | None, data: bytes) -> int:

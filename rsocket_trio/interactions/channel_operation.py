@@ -84,6 +84,8 @@ class ChannelOperation(Operation):
     def receive_error(self, code: int, data: bytes) -> None:
         if self.state.receive(Event.ERROR):
             error = stream_error(code, data, self.stream_id)
+            if self.inbox.received:
+                error.unprocessed = False
             self.quit(error)
             self.stop_sending(f"the peer sent ERROR: {error}")
 

@@ -9,14 +9,15 @@ several times as fast as a memory channel (docs/performance.md).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final, Protocol, final
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeAlias, final
 
 import attrs
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..account import ITEM_COST, Account
-from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError, RSocketError
 from ..field_checks import COUNT, argument
 from ..payload import Payload
 from ..protocol.credit import Window, split_request_n
@@ -25,6 +26,9 @@ from .inbox import Inbox
 from .operation import IN_A_ROW
 
 __all__ = ["Inlet", "PayloadInbox", "PayloadStream", "StreamStatistics"]
+
+OpenAgain: TypeAlias = "Callable[[RSocketError], Awaitable[PayloadStream | None]]"
+"""Takes the error of a stream, and opens another one; ``None`` if that may not be."""
 
 _NAME: Final = "PayloadStream"
 
@@ -161,12 +165,42 @@ class PayloadStream(
     a quarter of ``prefetch``. With ``prefetch=0`` only `request_n` grants items.
     """
 
-    __slots__ = ("_burst", "_inbox", "_queue")
+    __slots__ = ("_again", "_burst", "_inbox", "_queue")
 
     def __init__(self, inbox: PayloadInbox) -> None:
         self._inbox = inbox
         self._queue = inbox.queue
         self._burst = 0
+        self._again: OpenAgain | None = None
+
+    def _opens_again(self, again: OpenAgain) -> None:
+        """Ask for another stream in the place of this one if it fails before its first item.
+
+        What was granted by `request_n` is known to that stream only, so it is not replaced then.
+        """
+        if not self._inbox.window.manual:
+            self._again = again
+
+    async def _replaced(self, error: RSocketError) -> None:
+        """Go on with another stream, until its first item has arrived.
+
+        Raises:
+            RSocketError: There is none: that with which the last one ended.
+        """
+        again, self._again = self._again, None
+        while True:
+            other = None if again is None or self._inbox.received else await again(error)
+            if other is None:
+                raise error
+            closed = self._inbox.closed
+            self._inbox = other._inbox  # noqa: SLF001 - this class
+            self._queue = other._queue  # noqa: SLF001 - this class
+            if closed:  # by another task, meanwhile
+                self._inbox.close()
+            try:
+                return await self._inbox.wait(_NAME)
+            except RSocketError as failure:
+                error = failure
 
     def __aiter__(self) -> PayloadStream:
         return self
@@ -215,7 +249,10 @@ class PayloadStream(
         If cancelled: no item is lost.
         """
         self._burst = 0
-        await self._inbox.wait(_NAME)
+        try:
+            await self._inbox.wait(_NAME)
+        except RSocketError as error:
+            await self._replaced(error)
         return self._inbox.pop()
 
     async def receive_many(self, limit: int | None = None) -> list[Payload]:
@@ -237,7 +274,10 @@ class PayloadStream(
         if limit is not None and (type(limit) is not int or limit < 1):
             argument("limit", limit, COUNT)
         self._burst = 0
-        await self._inbox.wait(_NAME)
+        try:
+            await self._inbox.wait(_NAME)
+        except RSocketError as error:
+            await self._replaced(error)
         pop = self._inbox.pop
         here = len(self._queue)
         return [pop() for _ in range(here if limit is None else min(limit, here))]

@@ -85,7 +85,10 @@ class _Requester(Operation):
             self._end(None)
 
     def receive_error(self, code: int, data: bytes) -> None:
-        self._end(stream_error(code, data, self.stream_id))
+        error = stream_error(code, data, self.stream_id)
+        if self.inbox.received:
+            error.unprocessed = False
+        self._end(error)
 
     def connection_closed(self, error: Exception) -> None:
         self._end(error)

@@ -255,13 +255,24 @@ class Caller:
         match endpoint.interaction:
             case Interaction.REQUEST_RESPONSE:
                 payload = self._request(route, value, metadata, annotation)
-                return self._response(payload, route, metadata, returns, errors)
+                return self._response(
+                    payload, route, metadata, returns, errors, idempotent=endpoint.idempotent
+                )
             case Interaction.FIRE_AND_FORGET:
                 payload = self._request(route, value, metadata, annotation)
                 return self._requester.fire_and_forget(payload, route=route, metadata=metadata)
             case Interaction.REQUEST_STREAM:
                 payload = self._request(route, value, metadata, annotation)
-                return self._stream(payload, route, metadata, returns, prefetch, None, errors)
+                return self._stream(
+                    payload,
+                    route,
+                    metadata,
+                    returns,
+                    prefetch,
+                    None,
+                    errors,
+                    idempotent=endpoint.idempotent,
+                )
             case _:
                 return self._channel(
                     value, annotation, route, metadata, returns, prefetch, None, errors
@@ -305,7 +316,7 @@ class Caller:
             returns: The type of the answer, as for a parameter of a handler. With ``T | None`` an
                 answer without a value is ``None``; with a type without ``None`` it is an error.
             metadata: Metadata besides the route.
-            idempotent: As for `Requester.request_response`.
+            idempotent: As for `Requester.request_response`: it may be handled twice.
 
         Raises:
             CodecError: The value cannot be written, or the answer is not what ``returns`` says.
@@ -332,10 +343,12 @@ class Caller:
         metadata: Metadata | None,
         returns: Any,
         errors: Errors,
+        *,
+        idempotent: bool,
     ) -> Any:
         try:
             response = await self._requester.request_response(
-                payload, route=route, metadata=metadata
+                payload, route=route, metadata=metadata, idempotent=idempotent
             )
         except CustomError as error:
             _raise_declared(error, errors)
@@ -392,6 +405,7 @@ class Caller:
         metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
+        idempotent: bool = False,
     ) -> AbstractAsyncContextManager[ItemStream[T]]: ...
     @overload
     def request_stream(
@@ -402,6 +416,7 @@ class Caller:
         metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
+        idempotent: bool = False,
     ) -> AbstractAsyncContextManager[ItemStream[object]]: ...
     def request_stream(
         self,
@@ -412,6 +427,7 @@ class Caller:
         metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
+        idempotent: bool = False,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         """Open a stream of objects: ``async with caller.request_stream(...) as items``.
 
@@ -422,6 +438,7 @@ class Caller:
             metadata: Metadata besides the route.
             prefetch: As for `Requester.request_stream`.
             initial_request_n: As there.
+            idempotent: As there.
 
         Returns:
             A context manager for the `ItemStream`. Leaving it before the end of the stream cancels
@@ -437,7 +454,15 @@ class Caller:
         """
         self._usual.of(returns)
         payload = self._request(route, value, metadata)
-        return self._stream(payload, route, metadata, returns, prefetch, initial_request_n)
+        return self._stream(
+            payload,
+            route,
+            metadata,
+            returns,
+            prefetch,
+            initial_request_n,
+            idempotent=idempotent,
+        )
 
     def _stream(
         self,
@@ -448,6 +473,8 @@ class Caller:
         prefetch: int | None,
         initial_request_n: int | None,
         errors: Errors = _NONE,
+        *,
+        idempotent: bool,
     ) -> AbstractAsyncContextManager[ItemStream[Any]]:
         opened = self._requester.request_stream(
             payload,
@@ -455,6 +482,7 @@ class Caller:
             metadata=metadata,
             prefetch=prefetch,
             initial_request_n=initial_request_n,
+            idempotent=idempotent,
         )
         return OnlyByBlock(self._items(opened, returns, errors), "request_stream")
 

@@ -31,6 +31,7 @@ import attrs
 from ..codecs.annotations import annotation_name
 from ..codecs.mismatch import kind_of
 from ..errors import FIRST_CUSTOM_CODE, LAST_CUSTOM_CODE, CustomError
+from ..field_checks import FLAG, argument
 from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from .parameters import ARGUMENTS, EMPTY, Parameter, Source, name_of
@@ -77,6 +78,7 @@ Errors: TypeAlias = Mapping[int, type[CustomError]]
 class _Mark:
     interaction: Interaction
     route: str | None
+    idempotent: bool = False
 
 
 class DeclaredStream(Generic[P, T_co]):
@@ -128,7 +130,7 @@ class MarkStream(Protocol):
     ) -> DeclaredStream[P, T]: ...
 
 
-def request_response(route: str | None = None) -> Callable[[F], F]:
+def request_response(route: str | None = None, *, idempotent: bool = False) -> Callable[[F], F]:
     """Mark an async function, or a method, that returns one result.
 
     It stays as it is. `Router.add` serves it, and `Caller` calls it.
@@ -136,12 +138,14 @@ def request_response(route: str | None = None) -> Callable[[F], F]:
     Args:
         route: Its route, as for `Router.request_response`; by default its name. In a class, the
             prefix of the class comes before it.
+        idempotent: A request may be handled twice, so a client with ``reconnect=`` may repeat it:
+            see `Requester.request_response`.
 
     Raises:
         TypeError: It is not an async function; or the route is no text.
         ValueError: It cannot be a route.
     """
-    return _marking(Interaction.REQUEST_RESPONSE, route)
+    return _marking(Interaction.REQUEST_RESPONSE, route, idempotent=idempotent)
 
 
 def fire_and_forget(route: str | None = None) -> Callable[[F], F]:
@@ -157,19 +161,20 @@ def fire_and_forget(route: str | None = None) -> Callable[[F], F]:
     return _marking(Interaction.FIRE_AND_FORGET, route)
 
 
-def request_stream(route: str | None = None) -> MarkStream:
+def request_stream(route: str | None = None, *, idempotent: bool = False) -> MarkStream:
     """Mark an async generator, or an async function that returns an async iterable.
 
     The result is a `DeclaredStream`. In a protocol it may be a ``def``, as it has no ``yield``.
 
     Args:
         route: As for `request_response`.
+        idempotent: As for `request_response`, before the first item.
 
     Raises:
         TypeError: As for `request_response`.
         ValueError: As for `request_response`.
     """
-    return _marking_stream(Interaction.REQUEST_STREAM, route)
+    return _marking_stream(Interaction.REQUEST_STREAM, route, idempotent=idempotent)
 
 
 def request_channel(route: str | None = None) -> MarkStream:
@@ -185,8 +190,10 @@ def request_channel(route: str | None = None) -> MarkStream:
     return _marking_stream(Interaction.REQUEST_CHANNEL, route)
 
 
-def _marking(interaction: Interaction, route: str | None) -> Callable[[F], F]:
-    mark = _mark(interaction, route)
+def _marking(
+    interaction: Interaction, route: str | None, *, idempotent: bool = False
+) -> Callable[[F], F]:
+    mark = _mark(interaction, route, idempotent=idempotent)
 
     def decorate(function: F) -> F:
         if not inspect.iscoroutinefunction(function):
@@ -197,8 +204,10 @@ def _marking(interaction: Interaction, route: str | None) -> Callable[[F], F]:
     return decorate
 
 
-def _marking_stream(interaction: Interaction, route: str | None) -> MarkStream:
-    mark = _mark(interaction, route)
+def _marking_stream(
+    interaction: Interaction, route: str | None, *, idempotent: bool = False
+) -> MarkStream:
+    mark = _mark(interaction, route, idempotent=idempotent)
 
     def decorate(function: Callable[..., Any]) -> DeclaredStream[..., Any]:
         if not inspect.isfunction(function):
@@ -211,14 +220,15 @@ def _marking_stream(interaction: Interaction, route: str | None) -> MarkStream:
     return cast(MarkStream, marking)
 
 
-def _mark(interaction: Interaction, route: object) -> _Mark:
+def _mark(interaction: Interaction, route: object, *, idempotent: bool) -> _Mark:
     if route is not None:
         if not isinstance(route, str):
             raise TypeError(
                 f"write @{interaction.value}() or @{interaction.value}('route'), not {route!r}"
             )
         Template.parse(route)
-    return _Mark(interaction, route)
+    argument("idempotent", idempotent, FLAG)
+    return _Mark(interaction, route, idempotent)
 
 
 def declaration(*, prefix: str = "", errors: Iterable[type[CustomError]] = ()) -> Callable[[C], C]:
@@ -271,6 +281,7 @@ class Declared:
         interaction: Its interaction.
         route: Its route, with the prefix of its class.
         function: The function; a method is not bound.
+        idempotent: Whether a request may be handled twice.
         cls: The class that declares the method; ``None`` for a function.
         errors: The classes of errors that it answers with, by their codes.
     """
@@ -279,6 +290,7 @@ class Declared:
     interaction: Interaction
     route: str
     function: Callable[..., Any]
+    idempotent: bool
     cls: type | None = None
     errors: Errors = attrs.field(factory=dict, eq=False)
 
@@ -311,7 +323,7 @@ def declared_in(shared: object) -> dict[str, Declared]:
         function: Any = _function_of(shared)
         name = function.__name__
         route = name if mark.route is None else mark.route
-        return {name: Declared(name, mark.interaction, route, function)}
+        return {name: Declared(name, mark.interaction, route, function, mark.idempotent)}
     prefix = getattr(shared, _PREFIX, "")
     errors = getattr(shared, _ERRORS, {})
     found: dict[str, Declared] = {}
@@ -327,7 +339,9 @@ def declared_in(shared: object) -> dict[str, Declared]:
             if known is None:
                 route = prefix + (name if mark.route is None else mark.route)
                 function = _function_of(member)
-                found[name] = Declared(name, mark.interaction, route, function, cls, errors)
+                found[name] = Declared(
+                    name, mark.interaction, route, function, mark.idempotent, cls, errors
+                )
             elif mark.interaction is not known.interaction or (
                 mark.route is not None and prefix + mark.route != known.route
             ):

@@ -31,12 +31,14 @@ class Endpoint:
         annotation: The type of its data, or of the items that it takes.
         result: The type of its result, or of its items.
         errors: The classes of errors that it answers with, by their codes.
+        idempotent: Whether a request may be handled twice.
     """
 
     def __init__(self, declared: Declared, prefix: str, codecs: Codecs) -> None:
         signature = declared.signature(prefix)
         self.interaction = declared.interaction
         self.errors = declared.errors
+        self.idempotent = declared.idempotent
         self.result = signature.result
         self._name = declared.name
         parameters = [each for each in signature.parameters if each.source in ARGUMENTS]
