@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from .protocol.retry import Retry
     from .requester import ConnectionStatistics, Requester
     from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
-    from .resubscribed import Resubscription, resubscribed
+    from .resubscribed import resubscribed
     from .routing import (
         DEADLINE_TYPE,
         AnyCall,
@@ -213,7 +213,6 @@ __all__ = [
     "RequestFacts",
     "Requester",
     "Responder",
-    "Resubscription",
     "ResumableSession",
     "ResumeFacts",
     "Retry",
@@ -288,7 +287,7 @@ _HOMES = homes_of(
         "payload": "Payload",
         "protocol.retry": "Retry",
         "requester": "ConnectionStatistics Requester",
-        "resubscribed": "Resubscription resubscribed",
+        "resubscribed": "resubscribed",
         "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
         "routing": (
             "DEADLINE_TYPE AnyCall ArgumentDescription Around Authenticate Call Caller "

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Generic, TypeVar, final
+from typing import Generic, TypeVar
 
 from .errors import Canceled, ConnectionClosed, NotConnected
 from .interactions.block import opened_by_block
-from .sealed import Sealed, make
 
-__all__ = ["Resubscription", "resubscribed"]
+__all__ = ["resubscribed"]
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -22,7 +21,7 @@ async def resubscribed(
     /,
     *,
     position: Callable[[T], P],
-) -> AsyncIterator[Resubscription[T]]:
+) -> AsyncIterator[AsyncIterator[T]]:
     """Read a stream to its end, over as many sessions as it takes.
 
     ``async with resubscribed(prices_after, position=number_of) as prices``
@@ -46,18 +45,11 @@ async def resubscribed(
     If cancelled: the stream is cancelled at the peer.
     """
     async with AsyncExitStack() as stack:
-        yield make(Resubscription, open_stream, position, stack)
+        yield _Resubscription(open_stream, position, stack)
 
 
-@final
-class Resubscription(
-    AsyncIterator[T], Generic[T], metaclass=Sealed, given="resubscribed gives one"
-):
-    """The items of one stream after the other; see `resubscribed`.
-
-    Attributes:
-        streams: How many have been opened.
-    """
+class _Resubscription(AsyncIterator[T], Generic[T, P]):
+    """The items of one stream after the other."""
 
     def __init__(
         self,
@@ -65,7 +57,6 @@ class Resubscription(
         position: Callable[[T], P],
         stack: AsyncExitStack,
     ) -> None:
-        self.streams = 0
         self._open = open_stream
         self._position = position
         self._after: P | None = None
@@ -86,7 +77,6 @@ class Resubscription(
         while True:
             if self._stream is None:
                 self._stream = await self._stack.enter_async_context(self._open(self._after))
-                self.streams += 1
                 self._moved = False
             try:
                 item = await anext(self._stream)

@@ -487,12 +487,15 @@ async def test_a_stream_goes_on_from_its_position(autojump_clock):
         async with connect(net.dial, reconnect=Reconnect()) as requester:
             caller = Caller(requester)
 
+            opened = []
+
             def behind(after):
+                opened.append(after)
                 return caller.request_stream("count", after, returns=int)
 
             async with resubscribed(behind, position=lambda number: number) as numbers:
                 assert [number async for number in numbers] == list(range(12))
-                assert numbers.streams == 5
+            assert opened == [None, 2, 5, 8, 11]
 
 
 class Gone(CustomError):
@@ -510,13 +513,16 @@ async def test_a_stream_that_cannot_go_on(error, autojump_clock):
 
     async with network(Refuses()) as net:
         async with connect(net.dial, reconnect=Reconnect()) as requester:
-            opened = resubscribed(
-                lambda _after: requester.request_stream(Payload(b"?")), position=len
-            )
-            async with opened as items:
+            opened = []
+
+            def behind(after):
+                opened.append(after)
+                return requester.request_stream(Payload(b"?"))
+
+            async with resubscribed(behind, position=len) as items:
                 with pytest.raises(type(error) if type(error) is Canceled else CustomError):
                     await anext(items)
-                assert items.streams == 1
+            assert opened == [None]
 
 
 async def test_streams_of_a_server_that_stops_go_on():

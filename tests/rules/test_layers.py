@@ -31,7 +31,7 @@ LAYERS = [
     ["interactions"],
     ["connection"],
     ["tracing", "arguments"],
-    ["requester", "responder"],
+    ["requester", "responder", "resubscribed"],
     ["service"],
     ["wires"],
     ["server", "routing", "codecs"],
