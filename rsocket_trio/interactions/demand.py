@@ -181,26 +181,24 @@ class PayloadStream(
         if not self._inbox.window.manual:
             self._again = again
 
-    async def _replaced(self, error: RSocketError) -> None:
-        """Go on with another stream, until its first item has arrived.
+    async def _replaced(self, error: RSocketError) -> bool:
+        """Go on with another stream, if this one has failed before its first item.
 
-        Raises:
-            RSocketError: There is none: that with which the last one ended.
+        It does not raise ``error`` itself: its frame would be in the traceback, and hold it.
         """
         again, self._again = self._again, None
-        while True:
-            other = None if again is None or self._inbox.received else await again(error)
-            if other is None:
-                raise error
-            closed = self._inbox.closed
-            self._inbox = other._inbox  # noqa: SLF001 - this class
-            self._queue = other._queue  # noqa: SLF001 - this class
-            if closed:  # by another task, meanwhile
-                self._inbox.close()
-            try:
-                return await self._inbox.wait(_NAME)
-            except RSocketError as failure:
-                error = failure
+        if again is None or self._inbox.received:
+            return False
+        other = await again(error)
+        if other is None:
+            return False
+        closed = self._inbox.closed
+        self._inbox = other._inbox  # noqa: SLF001 - this class
+        self._queue = other._queue  # noqa: SLF001 - this class
+        self._again = again
+        if closed:  # by another task, meanwhile
+            self._inbox.close()
+        return True
 
     def __aiter__(self) -> PayloadStream:
         return self
@@ -252,8 +250,11 @@ class PayloadStream(
         try:
             await self._inbox.wait(_NAME)
         except RSocketError as error:
-            await self._replaced(error)
-        return self._inbox.pop()
+            if self._again is None or not await self._replaced(error):
+                raise
+        else:
+            return self._inbox.pop()
+        return await self.receive()
 
     async def receive_many(self, limit: int | None = None) -> list[Payload]:
         """Receive all items that have arrived; wait only if there is none.
@@ -277,10 +278,13 @@ class PayloadStream(
         try:
             await self._inbox.wait(_NAME)
         except RSocketError as error:
-            await self._replaced(error)
-        pop = self._inbox.pop
-        here = len(self._queue)
-        return [pop() for _ in range(here if limit is None else min(limit, here))]
+            if self._again is None or not await self._replaced(error):
+                raise
+        else:
+            pop = self._inbox.pop
+            here = len(self._queue)
+            return [pop() for _ in range(here if limit is None else min(limit, here))]
+        return await self.receive_many(limit)
 
     def receive_nowait(self) -> Payload:
         """Receive an item that has arrived already.

@@ -739,7 +739,7 @@ async def test_the_states_of_a_client(autojump_clock):
             await script.accept_setup()
             await trio.sleep(1)
     assert seen[:3] == ["connected", "draining", "waiting"]
-    assert set(seen[3:-2]) == {"connecting", "waiting"}
+    assert set(seen[3:-2]) <= {"connecting", "waiting"}
     assert seen[-3:] == ["connecting", "connected", "closed"]
 
 
