@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..responder import Setup
     from ..stopping import Stopping
     from ..transports.base import TransportInfo
+    from .guards import Visit
     from .handler import Context
     from .kinds import Delivery
     from .parameters import Route
@@ -162,7 +163,7 @@ class Call(AnyCall, given="middleware and handlers are given one"):
 class RouterCall(Call, given="middleware and handlers are given one"):
     """A request that a `Router` handles."""
 
-    __slots__ = ("_context", "_metadata", "_request", "_supplied")
+    __slots__ = ("_context", "_made", "_metadata", "_request")
 
     def __init__(self, request: Request, context: Context, metadata: bytes | None) -> None:
         # As the base classes do, without their calls: each request with middleware makes one.
@@ -174,7 +175,7 @@ class RouterCall(Call, given="middleware and handlers are given one"):
         self._request = request
         self._context = context
         self._metadata = metadata
-        self._supplied: dict[Node, Any] = {}
+        self._made: dict[Visit | Node, Any] = {}  # what guards said and providers made for it
 
     def __repr__(self) -> str:
         return f"<Call of {named(self._context, self.interaction, self.route)}>"

@@ -156,7 +156,7 @@ class BoundEvents:
         if place.supply is None:  # not before the connection's own objects are there
             place.supply = self._supplies.of(place.registered, place.context)
         call = new_call(self._request, self._context, None)
-        return Blocks(call, self._request.steps, self._request.auth)
+        return Blocks(call, self._request.steps)
 
     def check(self, call: Call) -> None:
         """Refuse a batch without the principal that the handler takes.

@@ -240,7 +240,7 @@ class Finder:
                 request.steps += (tracing.around(trace),)
         if not request.steps:
             handler = self.complete(request)
-            if not handler.takes_call:
+            if not (handler.takes_call or handler.takes_body):
                 request.plain = handler
         elif place.is_guarded and MIME.AUTHENTICATION in found:
             request.auth = decode_authentication(found[MIME.AUTHENTICATION])

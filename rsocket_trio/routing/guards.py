@@ -34,16 +34,14 @@ from ..errors import (
     addressed,
 )
 from ..log_policy import logger
-from ..metadata.authentication import Authentication
 from ..requester import Requester
 from ..responder import ResumeFacts, Setup
 from .access import Authenticate, RequestFacts, as_composite, read_auth
 from .hooks import NOT_ADMITTED, ask, failed, said
-from .kinds import Kind
-from .parameters import Route
 from .refusals import shown
 
 if TYPE_CHECKING:
+    from .call import RouterCall
     from .layers import Layer
     from .middleware import Step
     from .registered import Registered
@@ -198,22 +196,15 @@ class Visit:
         before: The visit to the guard around this one, if there is one; it comes first.
     """
 
-    __slots__ = ("_post", "before")
+    __slots__ = ("_facts", "_post", "before")
 
     def __init__(self, post: _Post, before: Visit | None) -> None:
+        self._facts: RequestFacts | None = None
         self._post = post
         self.before = before
 
-    async def admit(
-        self, auth: Authentication | None, outer: Any, interaction: Kind, route: Route
-    ) -> Any:
-        """Ask the guard, and return the principal of the request.
-
-        Args:
-            auth: The authentication of the request.
-            outer: The principal that the guard around this one has returned.
-            interaction: The interaction of the request.
-            route: The route of the request.
+    async def admit(self, call: RouterCall) -> None:
+        """Ask the guard, once for a request; the principal of the call is what it says.
 
         Raises:
             StreamError: It is refused.
@@ -221,25 +212,38 @@ class Visit:
         Checkpoint: as the authenticator does.
         If cancelled: as the authenticator does.
         """
+        made, request = call._made, call._request  # noqa: SLF001 - same package
+        if self in made:
+            call.principal = made[self]
+            return
         post = self._post
         if post.refusal is not None:
             raise Rejected(post.refusal)
+        outer = None if self.before is None else made[self.before]
         authenticate = post.guard.authenticate
         if authenticate is None:
-            return outer
-        facts = RequestFacts(
-            interaction=interaction, route=route, setup=post.setup, outer_principal=outer
-        )
+            call.principal = made[self] = outer
+            return
+        interaction, route = request.interaction, request.route
+        facts = self._facts
+        if facts is None or facts.route is not route or outer is not None:
+            facts = RequestFacts(
+                interaction=interaction, route=route, setup=post.setup, outer_principal=outer
+            )
+            if outer is None:
+                self._facts = facts  # nearly all requests to a handler have the same facts
         try:
-            return await ask("authenticate", authenticate, auth, facts)
+            call.principal = made[self] = await ask(
+                "authenticate", authenticate, request.auth, facts
+            )
         except Exception as error:  # the hook is the application's
             if addressed(error, StreamError) is not None:
                 raise
             refusal = said(error, SetupError, RejectedResume)
             if refusal is not None:
                 raise Rejected(refusal) from error
-            request = f"{interaction.value} {shown(route.name)}"
-            failed("authenticate", authenticate, f"{request} from {_peer_of(facts.setup)}")
+            which = f"{interaction.value} {shown(route.name)}"
+            failed("authenticate", authenticate, f"{which} from {_peer_of(facts.setup)}")
             raise ApplicationError(_REQUEST_NOT_ADMITTED) from error
 
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import AsyncGeneratorType, CoroutineType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import trio
 
@@ -22,17 +22,25 @@ from ..codecs.mismatch import kind_of
 from ..errors import Canceled
 from ..log_policy import logger
 from ..protocol.interaction import Interaction
-from .call import AnyCall, Call, Outcome
+from .call import AnyCall, Call, Outcome, RouterCall
 from .guards import Visit
 from .one_block import ENDED, enter, leave, no_yield, yields_twice
 from .parameters import name_of
 from .providers import Form
 from .supplies import Supplying
 
-if TYPE_CHECKING:
-    from ..metadata.authentication import Authentication
-
-__all__ = ["Around", "Blocks", "Middleware", "Step", "check_middleware"]
+__all__ = [
+    "COMPLETED",
+    "Around",
+    "Blocks",
+    "Entered",
+    "Middleware",
+    "Step",
+    "check_middleware",
+    "leave_all",
+    "supply",
+    "what",
+]
 
 C = TypeVar("C", bound=AnyCall)
 
@@ -45,10 +53,13 @@ Middleware: TypeAlias = Around[Call]
 Step: TypeAlias = Visit | Middleware
 """What a request passes on its way to the handler."""
 
+Entered: TypeAlias = "list[tuple[Middleware | Supplying, Any]]"
+"""The blocks of a call that are open, the outermost first, each with what made it."""
+
 _CUT: Final = "this request was ended before its answer was complete"
 _AWAITED: Final = Form.AWAITED
 _BLOCK: Final = Form.BLOCK
-_COMPLETED: Final = Outcome.COMPLETED
+COMPLETED: Final = Outcome.COMPLETED
 """Constants, as a member of an enum takes long to be found."""
 _UNANSWERED: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH)
 
@@ -92,19 +103,19 @@ class Blocks(AbstractAsyncContextManager[C]):
     that absorbs the error of a call which has not come to its end does not make it look complete:
     the call ends with `Canceled`, and the log names the middleware.
 
+    `rsocket_trio.routing.bound.BoundRouter.request_response` does the same without this object.
+
     Args:
         call: The call.
         steps: The middleware and the guards, the outermost first.
-        auth: The authentication of the request, for the guards.
     """
 
-    __slots__ = ("_auth", "_call", "_entered", "_steps")
+    __slots__ = ("_call", "_entered", "_steps")
 
-    def __init__(self, call: C, steps: Collection[Any], auth: Authentication | None = None) -> None:
+    def __init__(self, call: C, steps: Collection[Any]) -> None:
         self._call = call
         self._steps = steps
-        self._auth = auth
-        self._entered: list[tuple[Middleware | Supplying, Any]] = []
+        self._entered: Entered = []
 
     @property
     def has_blocks(self) -> bool:
@@ -114,58 +125,26 @@ class Blocks(AbstractAsyncContextManager[C]):
     async def __aenter__(self) -> C:
         call: Any = self._call
         entered = self._entered
-        said: dict[Visit | None, Any] | None = None
         try:
             for step in self._steps:
                 if type(step) is Visit:
-                    if said is None:
-                        said = {None: None}
-                    if step not in said:
-                        said[step] = await step.admit(
-                            self._auth, said[step.before], call.interaction, call.route
-                        )
-                    call.principal = said[step]
+                    await step.admit(call)
                     continue
                 manager: Any = step(call)
                 if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
                     if await anext(manager, ENDED) is ENDED:
-                        no_yield(_what(step))
+                        no_yield(what(step))
                 else:
-                    await enter(manager, partial(_what, step))
+                    await enter(manager, partial(what, step))
                 entered.append((step, manager))
         except BaseException as error:  # also a cancellation: the blocks around see it
-            if not await self._leave(error):
+            if not await leave_all(call, entered, error):
                 raise
         return self._call
 
     async def supply(self, steps: Iterable[Supplying]) -> None:
-        """Let providers make objects for the call, inside of all that was entered before.
-
-        An error of one of them is an error of the call. Their blocks are left with the others.
-
-        Checkpoint: as the providers do.
-        If cancelled: as the providers do.
-        """
-        call: Any = self._call
-        entered = self._entered
-        supplied = call._supplied  # noqa: SLF001 - same package; not for applications
-        for step in steps:
-            made: Any = step.make(call)
-            if step.form is _AWAITED:
-                made = await made
-            elif step.form is _BLOCK:
-                manager = made
-                if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
-                    made = await anext(manager, ENDED)
-                    if made is ENDED:
-                        no_yield(_what(step))
-                else:
-                    made = await enter(manager, partial(_what, step))
-                entered.append((step, manager))
-            elif type(made) is CoroutineType:
-                made.close()
-                raise TypeError(f"{_what(step)} returned a coroutine: write `async def`")
-            supplied[step.node] = made
+        """See `supply`."""
+        await supply(cast("RouterCall", self._call), steps, self._entered)
 
     async def __aexit__(
         self,
@@ -181,64 +160,104 @@ class Blocks(AbstractAsyncContextManager[C]):
         Raises:
             BaseException: Another error than that of the call.
         """
-        if error is not None:
-            return await self._leave(error)
         call, entered = self._call, self._entered
-        call.outcome = _COMPLETED
-        while entered:
-            step, manager = entered.pop()
-            try:
+        if error is not None:
+            return await leave_all(call, entered, error)
+        call.outcome = COMPLETED
+        try:
+            while entered:
+                step, manager = entered.pop()
                 if type(manager) is not AsyncGeneratorType:
                     await manager.__aexit__(None, None, None)
                 elif await anext(manager, ENDED) is not ENDED:
                     await manager.aclose()
-                    yields_twice(_what(step))
-            except BaseException as failure:  # as above
-                if not await self._leave(failure, complete=True):
-                    raise
+                    yields_twice(what(step))
+        except BaseException as failure:  # as above
+            if not await leave_all(call, entered, failure, complete=True):
+                raise
         return False
 
-    async def _leave(self, error: BaseException, *, complete: bool = False) -> bool:
-        """Leave the blocks that are still open, with an error.
 
-        Returns:
-            Whether it was absorbed, and may be: the call has no answer, or it is complete.
+async def supply(call: RouterCall, steps: Iterable[Supplying], entered: Entered) -> None:
+    """Let providers make objects for a call, inside of all that was entered before.
 
-        Raises:
-            BaseException: Another error, which takes its place.
-        """
-        call, entered = self._call, self._entered
-        left: BaseException | None = error
-        try:
-            while entered:
-                step, manager = entered.pop()
-                call.error = left
-                call.outcome = _outcome_of(left)
-                try:
-                    absorbed = await leave(manager, left, partial(_what, step))
-                except BaseException as other:  # takes the place of the first one
-                    left = other
-                    continue
-                if absorbed and left is not None and not isinstance(left, GeneratorExit):
-                    left = self._instead(complete=complete, step=step)
-            if left is not None and left is not error:
-                raise left
-            return left is None
-        finally:
-            # Their tracebacks hold this frame: cycles, with all that the handler has.
-            del left, error
-            call.error = None
+    An error of one of them is an error of the call. Their blocks are left with the others.
 
-    def _instead(self, *, complete: bool, step: Middleware | Supplying) -> Canceled | None:
-        """Return the error of a call whose error a block has absorbed."""
-        if complete or self._call.interaction in _UNANSWERED:
-            return None
-        logger.warning(
-            "%s absorbed an error, or its deadline has passed: %r ends as canceled",
-            _what(step),
-            self._call,
-        )
-        return Canceled(_CUT)
+    Checkpoint: as the providers do.
+    If cancelled: as the providers do.
+    """
+    all_made = call._made  # noqa: SLF001 - same package; not for applications
+    for step in steps:
+        made: Any = step.make(call)
+        if step.form is _AWAITED:
+            made = await made
+        elif step.form is _BLOCK:
+            manager = made
+            if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
+                made = await anext(manager, ENDED)
+                if made is ENDED:
+                    no_yield(what(step))
+            else:
+                made = await enter(manager, partial(what, step))
+            entered.append((step, manager))
+        elif type(made) is CoroutineType:
+            made.close()
+            raise TypeError(f"{what(step)} returned a coroutine: write `async def`")
+        all_made[step.node] = made
+
+
+async def leave_all(
+    call: AnyCall, entered: Entered, error: BaseException, *, complete: bool = False
+) -> bool:
+    """Leave the blocks that are still open, with an error.
+
+    Args:
+        call: The call.
+        entered: The blocks.
+        error: The error, of the call or of a block that was left.
+        complete: The call has come to its end.
+
+    Returns:
+        Whether it was absorbed, and may be: the call has no answer, or it is complete.
+
+    Raises:
+        BaseException: Another error, which takes its place.
+
+    Checkpoint: as the blocks do.
+    If cancelled: as the blocks do.
+    """
+    left: BaseException | None = error
+    try:
+        while entered:
+            step, manager = entered.pop()
+            call.error = left
+            call.outcome = _outcome_of(left)
+            try:
+                absorbed = await leave(manager, left, partial(what, step))
+            except BaseException as other:  # takes the place of the first one
+                left = other
+                continue
+            if absorbed and left is not None and not isinstance(left, GeneratorExit):
+                left = _instead(call, complete=complete, step=step)
+        if left is not None and left is not error:
+            raise left
+        return left is None
+    finally:
+        # Their tracebacks hold this frame: cycles, with all that the handler has.
+        del left, error
+        call.error = None
+
+
+def _instead(call: AnyCall, *, complete: bool, step: Middleware | Supplying) -> Canceled | None:
+    """Return the error of a call whose error a block has absorbed."""
+    if complete or call.interaction in _UNANSWERED:
+        return None
+    logger.warning(
+        "%s absorbed an error, or its deadline has passed: %r ends as canceled",
+        what(step),
+        call,
+    )
+    return Canceled(_CUT)
 
 
 def _outcome_of(error: BaseException | None) -> Outcome:
@@ -251,7 +270,7 @@ def _outcome_of(error: BaseException | None) -> Outcome:
     return Outcome.CANCELLED if cancelled else Outcome.FAILED
 
 
-def _what(step: Middleware | Supplying) -> str:
+def what(step: Middleware | Supplying) -> str:
     """Return what texts call a step."""
     if isinstance(step, Supplying):
         return step.node.provider.name

@@ -6,16 +6,28 @@ It is an async generator that yields once, or an async context manager.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from types import AsyncGeneratorType, CoroutineType
 from typing import Any, Final, NoReturn
 
 from ..codecs.mismatch import kind_of
 
-__all__ = ["ENDED", "enter", "leave", "no_yield", "yields_twice"]
+__all__ = ["ENDED", "enter", "is_block", "leave", "no_block", "no_yield", "yields_twice"]
 
 ENDED: Final = object()
 """What `anext` gives for a generator that has ended."""
+
+
+def is_block(manager: Any) -> bool:
+    """Whether an object is an async context manager; an ABC would need three times as long."""
+    kind = type(manager)
+    return hasattr(kind, "__aenter__") and hasattr(kind, "__aexit__")
+
+
+def no_block(manager: Any, what: str) -> NoReturn:
+    """Refuse what cannot be entered."""
+    if type(manager) is CoroutineType:
+        manager.close()  # or Python would complain that nobody has awaited it
+    raise TypeError(f"{what} returned {kind_of(manager)}, which is no async context manager")
 
 
 def no_yield(what: str) -> NoReturn:
@@ -47,10 +59,8 @@ async def enter(manager: Any, what: Callable[[], str]) -> Any:
         if value is ENDED:
             no_yield(what())
         return value
-    if not isinstance(manager, AbstractAsyncContextManager):
-        if type(manager) is CoroutineType:
-            manager.close()  # or Python would complain that nobody has awaited it
-        raise TypeError(f"{what()} returned {kind_of(manager)}, which is no async context manager")
+    if not is_block(manager):
+        no_block(manager, what())
     return await manager.__aenter__()
 
 

@@ -74,7 +74,8 @@ class Request:
         handler: The handler on this connection, once the request is admitted.
         auth: The authentication of the request.
         steps: The guards and the middleware that it has to pass.
-        plain: The handler, if there are no steps, and the handler does not look at the call.
+        plain: The handler, if there are no steps, and the handler looks neither at the call nor at
+            the data as they arrive.
     """
 
     __slots__ = (

@@ -112,7 +112,7 @@ class Supply:
         if node is None or node.span < Span.CALL:
             value = self._fills.value_of(node)
             return lambda _request, _payload, _arriving, _call: value
-        return lambda _request, _payload, _arriving, call: call._supplied[node]  # noqa: SLF001
+        return lambda _request, _payload, _arriving, call: call._made[node]  # noqa: SLF001
 
 
 class _Fills:
@@ -125,7 +125,7 @@ class _Fills:
     def of_node(self, node: Node | None) -> _Fill:
         """Return what gives the object of a provider."""
         if node is not None and node.span >= Span.CALL:
-            return lambda call: call._supplied[node]  # noqa: SLF001 - same package
+            return lambda call: call._made[node]  # noqa: SLF001 - same package
         value = self.value_of(node)
         return lambda _: value
 
