@@ -233,10 +233,10 @@ class Finder:
         place = request.place
         request.mime_type = found.get(MIME.MIME_TYPE)
         request.accept = found.get(MIME.ACCEPT_MIME_TYPES)
-        tracing = place.tracing
-        if MIME.TRACING_ZIPKIN in found and tracing is not None:
-            trace = decode_trace(found[MIME.TRACING_ZIPKIN])
-            if trace is not None:
+        if MIME.TRACING_ZIPKIN in found:
+            tracing = place.tracing
+            trace = decode_trace(found[MIME.TRACING_ZIPKIN]) if tracing is not None else None
+            if tracing is not None and trace is not None:
                 request.steps += (tracing.around(trace),)
         if not request.steps:
             handler = self.complete(request)

@@ -7,8 +7,9 @@ peer learns nothing about it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from inspect import iscoroutinefunction
-from types import CoroutineType, GeneratorType
+from types import CoroutineType, GeneratorType, NotImplementedType
 from typing import Any, Final
 
 from ..codecs.mismatch import UNAWAITED, kind_of, unawaited
@@ -26,6 +27,7 @@ __all__ = ["NOT_ADMITTED", "Refusal", "ask", "check_answer", "check_hook", "fail
 Refusal = SetupError | StreamError | RejectedResume
 
 _NO_ANSWERS: Final = (Awaitable, GeneratorType)
+_DOUBTFUL: Final = (*_NO_ANSWERS, *UNAWAITED, NotImplementedType, BaseException, type)
 
 NOT_ADMITTED: Final = b"this connection was not admitted"
 """The text for the peer if a hook fails."""
@@ -89,6 +91,9 @@ def check_answer(function: object, answer: Any) -> None:
     Raises:
         TypeError: An ``await`` or a ``raise`` is missing; or the hook has a ``yield``.
     """
+    kind: Any = type(answer)
+    if not _is_doubtful(kind):
+        return
     if isinstance(answer, UNAWAITED):
         raise TypeError(f"{name_of(function)} returned {unawaited(answer)}")
     if isinstance(answer, _NO_ANSWERS) or answer is NotImplemented:
@@ -97,6 +102,12 @@ def check_answer(function: object, answer: Any) -> None:
         isinstance(answer, type) and issubclass(answer, BaseException)
     ):
         raise TypeError(f"{name_of(function)} returned an error: to refuse, raise it")
+
+
+@lru_cache(maxsize=64)
+def _is_doubtful(kind: type) -> bool:
+    """Whether an object of a type may be no answer; each guarded request asks."""
+    return issubclass(kind, _DOUBTFUL)
 
 
 def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:
