@@ -37,7 +37,7 @@ from rsocket_trio.transports.byte_stream import ByteStreamTransport
 
 CONFIG = ConnectionConfig(fragment_size=256)
 RETAINED = 2**20
-TOKEN = b"endurance"
+TOKEN = b"endurance of a session"
 INFO = TransportInfo(scheme="memory")
 
 

@@ -1,20 +1,31 @@
-"""The cost of finding a handler: processor time of a small request, over memory.
+"""The cost of a request on its way to the handler: processor time of a small one, over memory.
 
-``python -m benchmarks.routes`` prints microseconds of both ends for a request: with 10 and 1000
-routes, and 1, 65 and 10 000 different ids in a template. For two versions, run it by turns with
-``PYTHONPATH`` of each, and compare the medians: single runs differ by some percent.
+``python -m benchmarks.routes [REQUESTS]`` prints microseconds of both ends for a request: with 10
+and 1000 routes, with 1, 65 and 10 000 different ids in a template, and with middleware, guards and
+dependencies. For two versions, run it by turns with ``PYTHONPATH`` of each, and compare the
+medians: single runs differ by some percent.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Final
 
 import trio
 
-from rsocket_trio import BearerAuthentication, Metadata, Payload, RequestFacts, Router
+from rsocket_trio import (
+    BearerAuthentication,
+    Call,
+    Metadata,
+    Middleware,
+    Payload,
+    Provided,
+    RequestFacts,
+    Router,
+)
 from rsocket_trio.metadata import MIME, MetadataEntry
 from rsocket_trio.testing.in_memory import connected_pair
 
@@ -27,8 +38,65 @@ async def _admit(_auth: object, facts: object) -> str:
     return str(facts.principal) if isinstance(facts, RequestFacts) else "somebody"
 
 
-def _router(number: int, *, guarded: bool = False, variables: bool = False) -> Router:
-    router = Router(authenticate=_admit if guarded else None)
+async def _nothing(_call: Call) -> AsyncIterator[None]:
+    yield
+
+
+class _Nothing:
+    def __init__(self, _call: Call) -> None: ...
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+class _First: ...
+
+
+class _Second: ...
+
+
+class _Third: ...
+
+
+async def _first() -> AsyncIterator[_First]:
+    yield _First()
+
+
+async def _second(_needed: Annotated[_First, Provided]) -> _Second:
+    return _Second()
+
+
+def _third(_needed: Annotated[_Second, Provided]) -> _Third:
+    return _Third()
+
+
+def _with_dependencies() -> Router:
+    router = Router()
+    router.provide(_First, _first)
+    router.provide(_Second, _second)
+    router.provide(_Third, _third)
+
+    @router.request_response("service0.room0")
+    async def echo(
+        data: bytes,
+        _first: Annotated[_First, Provided],
+        _second: Annotated[_Second, Provided],
+        _third: Annotated[_Third, Provided],
+    ) -> bytes:
+        return data
+
+    return router
+
+
+def _router(
+    number: int,
+    *,
+    guarded: bool = False,
+    variables: bool = False,
+    middleware: Sequence[Middleware] = (),
+) -> Router:
+    router = Router(authenticate=_admit if guarded else None, middleware=middleware)
 
     async def echo(data: bytes) -> bytes:
         return data
@@ -69,6 +137,10 @@ def _cases() -> dict[str, tuple[Router, Sequence[bytes | None]]]:
             _router(1),
             [one + entry + bytes((0, 0, 0, k)) for k in range(256)],
         ),
+        "a middleware": (_router(1, middleware=[_nothing]), _asked(1)),
+        "a middleware, a class": (_router(1, middleware=[_Nothing]), _asked(1)),
+        "3 of them": (_router(1, middleware=[_nothing] * 3), _asked(1)),
+        "3 dependencies": (_with_dependencies(), _asked(1)),
         "authenticator": (_router(1, guarded=True), _asked(1)),
         "authenticator and token": (_router(1, guarded=True), _asked(1, auth=token)),
     }
@@ -104,4 +176,4 @@ def main(requests: int = _REQUESTS) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*[int(each) for each in sys.argv[1:2]])

@@ -283,6 +283,48 @@ def test_a_base_that_is_no_checkout_is_an_error(tmp_path: Path) -> None:
     assert "no rsocket_trio in" in done.stderr
 
 
+def test_a_program_that_is_run_by_hand_has_a_line_and_a_test() -> None:
+    """Nobody would find another one, or notice that it does not run any more."""
+    names = {
+        f"benchmarks.{path.stem}"
+        for path in BENCHMARKS.glob("*.py")
+        if f"python -m benchmarks.{path.stem}" in path.read_text()
+    }
+    page, tests = (ROOT / "docs/performance.md").read_text(), Path(__file__).read_text()
+    assert len(names) >= 4
+    assert [name for name in names if f"python -m {name}" not in page] == []
+    assert [name for name in names if f'module="{name}"' not in tests] == []
+
+
+def test_a_part_of_the_cases_has_a_line() -> None:
+    """The page says how each part is run alone; the first three are what `make bench` is about."""
+    page = (ROOT / "docs/performance.md").read_text()
+    parts = {case.name.partition("/")[0] for case in CASES} - {"tcp", "ws"}
+    assert [part for part in parts if f"--only {part}/" not in page] == []
+
+
+def test_the_benchmark_of_routes() -> None:
+    """Each case has a line with its figure."""
+    done = run("64", module="benchmarks.routes")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\S.* +\d+\.\d\d us$", done.stdout, re.MULTILINE)) == 15
+
+
+def test_the_profile_of_an_end() -> None:
+    """It has the functions that took most of the time."""
+    done = run("server", "server/request_response-1", module="benchmarks.profiling")
+    assert done.returncode == 0, done.stderr
+    assert "under the profiler" in done.stdout
+    assert "tottime" in done.stdout
+
+
+def test_the_endurance_of_a_session() -> None:
+    """It compares all items with what was sent, while connections are cut."""
+    done = run("2000", "3", module="benchmarks.resume_endurance")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2000 items, ")
+
+
 def test_the_benchmark_of_the_spool(tmp_path: Path) -> None:
     """Each case has a line with its figures, and nothing is left in the directory."""
     done = run("--seconds", "0.02", "--directory", str(tmp_path), module="benchmarks.spool")

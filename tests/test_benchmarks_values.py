@@ -13,12 +13,19 @@ from benchmarks.cases import CASES, GROUPS
 from benchmarks.harness import Result, measure, pair, takes_part
 from benchmarks.model import Stack
 from benchmarks.stacks import STACKS
+from benchmarks.values.messages import VALUES as VALUES_SENT
+from benchmarks.values.messages import Order
+from benchmarks.values.ours_application import router
+from benchmarks.values.shop import TIMES
+from rsocket_trio.routing import Caller
+from rsocket_trio.testing import connected_pair
 from tests.test_benchmarks import ROOT, rows, small_run
 
 VALUES = [case for case in CASES if case.group == "values"]
 CLIENT = [case for case in CASES if case.group == "values-client"]
-STACKS_OF_VALUES = [stack for stack in STACKS if "values" in stack.groups]
-OURS = ("val-json", "val-cbor")
+APPLICATIONS = [case for case in CASES if case.group == "applications"]
+STACKS_OF_VALUES = [stack for stack in STACKS if {"values", "applications"} & stack.groups]
+OURS = ("val-json", "val-cbor", "app", "app-bare")
 
 
 @pytest.mark.parametrize(
@@ -34,8 +41,8 @@ def test_each_stack_runs_each_case(stack: Stack) -> None:
     """The clients compare the answers and items with what they sent: all stacks do the same."""
     if absent := stack.missing():
         pytest.skip(f"{stack.title}: {absent}")
-    cases = [case for case in VALUES if takes_part(case, stack)]
-    assert len(cases) >= 4
+    cases = [case for case in (*VALUES, *APPLICATIONS) if takes_part(case, stack)]
+    assert len(cases) >= (1 if "applications" in stack.groups else 4)
     result = Result()
     with pair(cases[0], stack) as (server, client):
         for case in cases:
@@ -69,6 +76,17 @@ def test_the_report(tmp_path: Path) -> None:
     assert len(rows(report, GROUPS["values-client"])) == 2
     assert "processor of the client" in report
     assert "Not measured" not in report
+
+
+async def test_an_application_is_more_than_types() -> None:
+    """A request passes the middleware, and the handler gets what it depends on."""
+    before = TIMES.requests
+    async with connected_pair(router, data_mime_type="application/json") as requester:
+        order = await Caller(requester).request_response(
+            "order", VALUES_SENT["order"], returns=Order
+        )
+    assert order == VALUES_SENT["order"]
+    assert TIMES.requests == before + 1
 
 
 def test_a_stack_whose_packages_are_absent_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,4 +9,6 @@ fastapi_*.py     a server of FastAPI, and a client of aiohttp
 websockets_*.py  the programs of websockets, with msgspec
 grpc_*.py        the programs of grpc.aio
 rsocket_py_*.py  the programs of rsocket-py, with its router and `json`
+
+*_application.py are servers with a middleware and a dependency, both from shop.py.
 """

@@ -1,7 +1,8 @@
 """The stacks and cases of typed requests.
 
 In the group ``values`` the server is measured, and in ``values-client`` the client. Both ends are
-of one stack; that of FastAPI has a client of aiohttp.
+of one stack; that of FastAPI has a client of aiohttp. In ``applications`` the server has a
+middleware and a dependency too.
 """
 
 from __future__ import annotations
@@ -16,15 +17,23 @@ __all__ = ["VALUES_CASES", "VALUES_GROUPS", "VALUES_STACKS"]
 
 _SERVER: Final = "values"
 _CLIENT: Final = "values-client"
+_APPLICATIONS: Final = "applications"
 
 VALUES_GROUPS: Final = {
     _SERVER: "Typed requests: the server, with the client of its stack",
     _CLIENT: "Typed requests: the client, with the server of its stack",
+    _APPLICATIONS: "Applications: a route, types, a middleware and a dependency; the server",
 }
 
 
 def _stack(
-    name: str, title: str, programs: str, *arguments: str, needs: tuple[str, ...] = ()
+    name: str,
+    title: str,
+    programs: str,
+    *arguments: str,
+    needs: tuple[str, ...] = (),
+    server: str = "server",
+    groups: tuple[str, ...] = (_SERVER, _CLIENT),
 ) -> Stack:
     """Return a stack.
 
@@ -34,6 +43,8 @@ def _stack(
         programs: How the names of its programs begin.
         arguments: The arguments of its client before the URI.
         needs: The modules that it needs.
+        server: How the name of its server ends.
+        groups: The groups of its cases.
     """
     python = [sys.executable, "-m"]
 
@@ -44,44 +55,51 @@ def _stack(
     return Stack(
         name=name,
         title=title,
-        server=[*python, f"benchmarks.values.{programs}_server"],
+        server=[*python, f"benchmarks.values.{programs}_{server}"],
         client=[*python, f"benchmarks.values.{programs}_client", *arguments],
-        groups=frozenset({_SERVER, _CLIENT}),
+        groups=frozenset(groups),
         missing=missing,
     )
 
 
-VALUES_STACKS: Final = [
-    _stack("val-json", "rsocket_trio, JSON", "ours", "application/json"),
+_JSON: Final = ("ours", "application/json")
+_FASTAPI: Final = ("fastapi", "uvicorn", "httptools", "aiohttp")
+_GRPC: Final = ("grpc", "grpc_tools")
+_FASTAPI_TITLE: Final = "FastAPI 0.165.0, uvicorn 0.54.0 with httptools; aiohttp 3.14.5"
+_GRPC_TITLE: Final = "gRPC: grpcio 1.85.1, asyncio, protobuf"
+_RSOCKET_PY_TITLE: Final = "rsocket-py 0.4.20, its router, `json`"
+
+_TYPED: Final = [
+    _stack("val-json", "rsocket_trio, JSON", *_JSON),
     _stack("val-cbor", "rsocket_trio, CBOR", "ours", "application/cbor"),
-    _stack(
-        "val-websockets",
-        "websockets 17.4, with msgspec",
-        "websockets",
-        needs=("websockets",),
-    ),
-    _stack(
-        "val-fastapi",
-        "FastAPI 0.165.0, uvicorn 0.54.0 with httptools; aiohttp 3.14.5",
-        "fastapi",
-        needs=("fastapi", "uvicorn", "httptools", "aiohttp"),
-    ),
-    _stack(
-        "val-grpc",
-        "gRPC: grpcio 1.85.1, asyncio, protobuf",
-        "grpc",
-        needs=("grpc", "grpc_tools"),
-    ),
-    _stack(
-        "val-rsocket-py",
-        "rsocket-py 0.4.20, its router, `json`",
-        "rsocket_py",
-        needs=("rsocket",),
-    ),
+    _stack("val-websockets", "websockets 17.4, with msgspec", "websockets", needs=("websockets",)),
+    _stack("val-fastapi", _FASTAPI_TITLE, "fastapi", needs=_FASTAPI),
+    _stack("val-grpc", _GRPC_TITLE, "grpc", needs=_GRPC),
+    _stack("val-rsocket-py", _RSOCKET_PY_TITLE, "rsocket_py", needs=("rsocket",)),
+]
+
+
+def _application(
+    name: str,
+    title: str,
+    *programs: str,
+    needs: tuple[str, ...] = (),
+    server: str = "application",
+) -> Stack:
+    return _stack(name, title, *programs, needs=needs, server=server, groups=(_APPLICATIONS,))
+
+
+VALUES_STACKS: Final = [
+    *_TYPED,
+    _application("app", "rsocket_trio, JSON", *_JSON),
+    _application("app-bare", "the same: only the route and the types", *_JSON, server="server"),
+    _application("app-fastapi", _FASTAPI_TITLE, "fastapi", needs=_FASTAPI),
+    _application("app-grpc", _GRPC_TITLE, "grpc", needs=_GRPC),
+    _application("app-rsocket-py", _RSOCKET_PY_TITLE, "rsocket_py", needs=("rsocket",)),
 ]
 
 _OURS: Final = ("val-json", "val-cbor")
-_ALL: Final = tuple(stack.name for stack in VALUES_STACKS)
+_ALL: Final = tuple(stack.name for stack in _TYPED)
 
 
 def _request(
@@ -146,4 +164,11 @@ VALUES_CASES: Final = [
     _request(_SERVER, "checked", "5 classes with converters and validators", only=_OURS),
     _request(_SERVER, "union", "5 of two classes, told apart by their fields", only=_OURS),
     *_cases(_CLIENT),
+    _request(
+        _APPLICATIONS,
+        "order",
+        "an order of 5 lines",
+        only=(),
+        reference="app",
+    ),
 ]

@@ -86,7 +86,7 @@ async def items(count: int) -> AsyncIterable[Item]:
         yield OF_ONE_ITEM
 
 
-async def main() -> None:
+async def main(application: FastAPI = application) -> None:
     """Serve until the standard input ends."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     server = uvicorn.Server(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -39,12 +39,12 @@ async def items(request: Any, _context: object) -> AsyncIterator[Any]:
         yield OF_ONE_ITEM
 
 
-async def main() -> None:
+async def main(handler: Any = echo, interceptors: Sequence[Any] = ()) -> None:
     """Serve until the standard input ends."""
-    server = grpc.aio.server()
+    server = grpc.aio.server(interceptors=interceptors)
     handlers = {
         kind: grpc.unary_unary_rpc_method_handler(
-            echo, message.FromString, message.SerializeToString
+            handler, message.FromString, message.SerializeToString
         )
         for kind, message in TYPES.items()
     }

@@ -54,7 +54,7 @@ async def items(count: int) -> AsyncIterator[Item]:
         yield ITEM
 
 
-async def main() -> None:
+async def main(router: Router = router) -> None:
     """Serve until the standard input ends."""
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, router, "tcp://127.0.0.1:0")

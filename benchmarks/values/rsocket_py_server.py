@@ -42,10 +42,15 @@ def decode(annotation: Any, data: bytes) -> Any:
     return READERS[annotation](json.loads(data))
 
 
-router = RequestRouter(
-    payload_deserializer=lambda annotation, payload: decode(annotation, payload.data),
-    payload_serializer=lambda _annotation, value: Payload(encode(value)),
-)
+def router_of_values() -> RequestRouter:
+    """Return a router that reads and writes values as JSON."""
+    return RequestRouter(
+        payload_deserializer=lambda annotation, payload: decode(annotation, payload.data),
+        payload_serializer=lambda _annotation, value: Payload(encode(value)),
+    )
+
+
+router = router_of_values()
 
 
 def echo(annotation: Any) -> Any:
@@ -75,7 +80,7 @@ items.__annotations__ = {"count": int}
 router.stream("items")(items)
 
 
-async def main() -> None:
+async def main(router: RequestRouter = router) -> None:
     """Serve until the standard input ends."""
 
     def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
