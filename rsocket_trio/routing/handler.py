@@ -120,6 +120,7 @@ class Handler:
         "_raw",
         "_signature",
         "_start",
+        "_takes",
         "encode",
         "name",
         "steps",
@@ -153,6 +154,7 @@ class Handler:
                 self._fill_keywords[parameter.name] = fill
             else:
                 self._fill.append(fill)
+        self._takes = None if self._fill_keywords else len(self._fill)
         self.encode = _encoder(context, signature, route, answer_type)
         self.name = name
         self.takes_body = signature.takes_body
@@ -176,7 +178,16 @@ class Handler:
             arriving: The part that is still to come.
             call: The call, if the handler, a guard or a middleware looks at it.
         """
-        arguments = [fill(request, payload, arriving, call) for fill in self._fill]
+        fills = self._fill
+        # Nearly all take one or two; a list costs a third of this call.
+        if self._takes == 1:
+            return self._function(fills[0](request, payload, arriving, call))
+        if self._takes == 2:
+            first, second = fills
+            return self._function(
+                first(request, payload, arriving, call), second(request, payload, arriving, call)
+            )
+        arguments = [fill(request, payload, arriving, call) for fill in fills]
         if not self._fill_keywords:
             return self._function(*arguments)
         keywords = {
