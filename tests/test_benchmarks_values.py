@@ -80,13 +80,13 @@ def test_the_report(tmp_path: Path) -> None:
 
 async def test_an_application_is_more_than_types() -> None:
     """A request passes the middleware, and the handler gets what it depends on."""
-    before = TIMES.requests
+    before = TIMES.seconds
     async with connected_pair(router, data_mime_type="application/json") as requester:
         order = await Caller(requester).request_response(
             "order", VALUES_SENT["order"], returns=Order
         )
     assert order == VALUES_SENT["order"]
-    assert TIMES.requests == before + 1
+    assert TIMES.seconds > before
 
 
 def test_a_stack_whose_packages_are_absent_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

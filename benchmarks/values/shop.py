@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any, Final
 
 __all__ = ["TIMES", "Shop", "Times", "open_shop"]
 
 
 class Times:
-    """What the middleware counts.
+    """What the middleware measures.
 
     Attributes:
-        requests: The requests.
-        seconds: How long they took, together.
+        seconds: How long all requests took, together.
     """
 
-    def __init__(self) -> None:
-        self.requests = 0
-        self.seconds = 0.0
+    __slots__ = ("seconds",)
 
-    def add(self, began: float) -> None:
-        """Count a request that began at this time."""
-        self.requests += 1
-        self.seconds += perf_counter() - began
+    def __init__(self) -> None:
+        self.seconds = 0.0
 
 
 TIMES: Final = Times()

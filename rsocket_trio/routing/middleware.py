@@ -188,7 +188,7 @@ async def supply(call: RouterCall, steps: Iterable[Supplying], entered: Entered)
     """
     all_made = call._made  # noqa: SLF001 - same package; not for applications
     for step in steps:
-        made: Any = step.make(call)
+        made: Any = step.make(call) if step.takes_any else step.make()
         if step.form is _AWAITED:
             made = await made
         elif step.form is _BLOCK:

@@ -55,14 +55,17 @@ class Supplying:
     Attributes:
         node: The provider.
         form: What the provider is.
-        make: Calls it: the result is an object, a coroutine, or a block.
+        make: Calls it: the result is an object, a coroutine, or a block. It takes the call, if the
+            provider takes anything.
+        takes_any: The provider takes something.
     """
 
-    __slots__ = ("form", "make", "node")
+    __slots__ = ("form", "make", "node", "takes_any")
 
     def __init__(self, node: Node, fills: Mapping[str, _Fill]) -> None:
         self.node = node
         self.form = node.provider.form
+        self.takes_any = bool(node.needs)
         self.make = _call_of(
             node.provider.source,
             [fills[need.name] for need, _ in node.needs if not need.by_keyword],
@@ -70,14 +73,16 @@ class Supplying:
         )
 
 
-def _call_of(function: Callable[..., Any], fills: list[_Fill], keywords: dict[str, _Fill]) -> _Fill:
+def _call_of(
+    function: Callable[..., Any], fills: list[_Fill], keywords: dict[str, _Fill]
+) -> Callable[..., Any]:
     if keywords:
         return lambda call: function(
             *[fill(call) for fill in fills],
             **{name: fill(call) for name, fill in keywords.items()},
         )
     if not fills:
-        return lambda _call: function()
+        return function
     if len(fills) == 1:
         (only,) = fills
         return lambda call: function(only(call))
