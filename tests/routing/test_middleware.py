@@ -209,7 +209,7 @@ async def test_unknown_routes_refused_data_and_refused_logins_are_seen():
                 metadata = Metadata(auth=BearerAuthentication(token))
                 await caller.request_response(route, value, returns=int, metadata=metadata)
     assert seen == [
-        ("absent", True, "Invalid"),
+        ("absent", True, "NoHandler"),
         ("number", False, "Invalid"),
         ("number", False, "Rejected"),
     ]
