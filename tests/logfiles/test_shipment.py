@@ -284,6 +284,16 @@ async def test_multiline_waits_for_its_timeout(tmp_path, receiver, monkeypatch):
     assert receiver.events[0]["log"]["flags"] == ["multiline"]
 
 
+async def test_multiline_waits_as_long_as_its_timeout_says(tmp_path, receiver):
+    rule = MultilineRule(start=re.compile(r"^\d"), timeout=3600)
+    append(tmp_path / "a.log", "1", " at a")
+    async with following(tmp_path, receiver, "a.log", multiline=rule) as shipment:
+        await looked(shipment, 10)
+        assert receiver.messages == []
+        append(tmp_path / "a.log", " at b", "2")
+        await receiver.until(lambda r: r.messages == ["1\n at a\n at b"])
+
+
 async def test_multiline_at_the_end_of_a_file(tmp_path, receiver):
     rule = MultilineRule(continues=re.compile(r"^\s"))
     (tmp_path / "a.log").write_bytes(b"1\n 2\n3\n 4")
@@ -374,20 +384,29 @@ async def test_a_failure_while_a_file_is_followed_ends_the_shipment(
         await shipment.run()
 
 
-async def test_a_file_that_cannot_be_read_any_more(tmp_path, receiver, monkeypatch, caplog):
-    """Following goes on: the file is opened again, at the acknowledged offset."""
+@pytest.mark.parametrize(("place", "name"), [(os, "pread"), (Tail, "read")], ids=["all", "more"])
+async def test_a_file_that_cannot_be_read_any_more(
+    tmp_path, receiver, monkeypatch, caplog, place, name
+):
+    """Following goes on: the file is opened again, at the acknowledged offset.
+
+    It is a problem until then, also if it can be opened meanwhile.
+    """
     caplog.set_level(logging.INFO)
     file = tmp_path / "a.log"
     append(file, "1")
     async with following(tmp_path, receiver, "a.log") as shipment:
         await receiver.until(lambda r: r.messages == ["1"])
         with monkeypatch.context() as patched:
-            patched.setattr(os, "pread", failing)
+            patched.setattr(place, name, failing)
             append(file, "2")
             await receiver.until(lambda _: shipment.problems)
         await receiver.until(lambda r: r.messages == ["1", "2"])
         await receiver.until(lambda _: not shipment.problems)
-    assert caplog.text.count("Input/output error") == 2, "once as it comes, once when it is over"
+    begun, over = (
+        caplog.text.count(text) for text in ("cannot read", "it was: Input/output error")
+    )
+    assert begun == over <= 2, "once as it comes, once when it is over; again if it is opened again"
 
 
 def failing(*_args):

@@ -158,6 +158,7 @@ class BatchBuilder:
         self._limits: Final = limits
         self.done: list[IncomingBatch] = []
         self.window = 0  # As announced last.
+        self.expected = self._first = 0  # Set by the first event of each batch.
         self._before: list[IncomingBatch] | None = None  # In a compressed frame: those before it.
         self._unchecked = 0  # The memory of those out of it.
         self._began_here = False  # Whether the batch has begun with this frame.
@@ -169,11 +170,9 @@ class BatchBuilder:
     def _restart(self) -> None:
         self.events: list[bytes] = []
         self.version = 0
-        self.expected = 0
         self.room = 0
         self._announced = False
         self._compressed: bytes | None = None
-        self._first = 0
         self._is_json = True
         self._sequences: array[int] | None = None  # Only if they are not consecutive.
         self._size = 0  # Of the frames.
