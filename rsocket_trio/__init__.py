@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from .payload import Payload
     from .protocol.retry import Retry
     from .requester import ConnectionStatistics, Requester
-    from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
+    from .responder import Acceptor, BodyResponder, Responder, ResponderWrapper, ResumeFacts, Setup
     from .resubscribed import resubscribed
     from .routing import (
         DEADLINE_TYPE,
@@ -213,6 +213,7 @@ __all__ = [
     "RequestFacts",
     "Requester",
     "Responder",
+    "ResponderWrapper",
     "ResumableSession",
     "ResumeFacts",
     "Retry",
@@ -288,7 +289,7 @@ _HOMES = homes_of(
         "protocol.retry": "Retry",
         "requester": "ConnectionStatistics Requester",
         "resubscribed": "resubscribed",
-        "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
+        "responder": "Acceptor BodyResponder Responder ResponderWrapper ResumeFacts Setup",
         "routing": (
             "DEADLINE_TYPE AnyCall ArgumentDescription Around Authenticate Call Caller "
             "DeadlineStatistics Deadlines DeclaredStream Delivery ErrorMap Interaction "

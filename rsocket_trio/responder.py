@@ -16,6 +16,7 @@ this side (logger ``rsocket_trio``).
 
 from __future__ import annotations
 
+import copy
 import hmac
 from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -26,6 +27,7 @@ import attrs
 from .connection.resume_server import NO_SESSION
 from .errors import Invalid, RejectedResume
 from .escapes import size_only
+from .field_checks import argument, instance_of
 from .interactions.sending import AnyItems
 from .log_policy import logger
 from .payload import Payload
@@ -44,6 +46,7 @@ __all__ = [
     "Acceptor",
     "BodyResponder",
     "Responder",
+    "ResponderWrapper",
     "ResumeFacts",
     "Setup",
     "accept_with",
@@ -203,8 +206,7 @@ class Responder:
         """Return a block around the whole time in which this object is served.
 
         The function that serves it enters the block in its own task, before it listens, and leaves
-        it when the last connection is over. Unless overridden, the block does nothing. A responder
-        that wraps another one must pass this call on.
+        it when the last connection is over. Unless overridden, the block does nothing.
         """
         return nullcontext()
 
@@ -214,7 +216,7 @@ class Responder:
         Called once on the responder that `accept` returned. The block is entered before the first
         request, and left when the last handler has ended; with resumption that is the end of the
         session. A `SetupError` before refuses the connection. If the block ends by itself, it ends
-        the connection. A responder that wraps another one must pass this call on.
+        the connection.
         """
         return None
 
@@ -224,8 +226,7 @@ class Responder:
         Called on the responder that `accept` returned, each time a client sends a RESUME with the
         session's token, before the client is answered. Unless overridden, the new transport must
         have the same listener and the same client as the transport of the SETUP, as far as
-        transports know (`ResumeFacts.differences`). A responder that wraps another one must pass
-        this call on, as it does with requests.
+        transports know (`ResumeFacts.differences`).
 
         Args:
             facts: The SETUP, and the new transport.
@@ -290,6 +291,106 @@ class Responder:
 
     async def metadata_push(self, metadata: bytes) -> None:
         """Take metadata about the connection. An exception is logged here and not sent."""
+
+
+class ResponderWrapper(Responder):
+    """Passes every call on to another responder: the base class of responders around others.
+
+    Override what is to be different, and call ``super()`` there.
+
+    A request in fragments passes the same methods as any other one: if one of them is overridden,
+    its requests are whole first, unless `body_responder` is overridden as well.
+
+    Args:
+        wrapped: The responder, e.g. a `Router`.
+
+    Attributes:
+        wrapped: The responder; on a connection, the one that its ``accept`` has returned.
+
+    Raises:
+        TypeError: It is no responder.
+    """
+
+    def __init__(self, wrapped: Responder) -> None:
+        argument("wrapped", wrapped, instance_of(Responder))
+        self.wrapped = wrapped
+
+    async def accept(self, setup: Setup, requester: Requester) -> Responder:
+        """Ask the responder, and return a copy of this object around what it has returned.
+
+        Checkpoint: as that does.
+        If cancelled: as that is.
+        """
+        accepted = copy.copy(self)
+        accepted.wrapped = await accept_with(self.wrapped, setup, requester)
+        return accepted
+
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """See `Responder.lifespan`.
+
+        Checkpoint: as that of the responder does.
+        If cancelled: as that of the responder is.
+        """
+        return self.wrapped.lifespan()
+
+    def connection_block(self) -> AbstractAsyncContextManager[None] | None:
+        """See `Responder.connection_block`.
+
+        Checkpoint: as that of the responder does.
+        If cancelled: as that of the responder is.
+        """
+        return self.wrapped.connection_block()
+
+    async def accept_resume(self, facts: ResumeFacts) -> None:
+        """See `Responder.accept_resume`.
+
+        Checkpoint: as that of the responder does.
+        If cancelled: as that of the responder is.
+        """
+        await self.wrapped.accept_resume(facts)
+
+    def body_responder(
+        self, interaction: Interaction, metadata: bytes | None
+    ) -> BodyResponder | None:
+        """See `Responder.body_responder`."""
+        name = interaction.value
+        if getattr(type(self), name) is not getattr(ResponderWrapper, name):
+            return None  # else its requests would pass by the method that a subclass has
+        return self.wrapped.body_responder(interaction, metadata)
+
+    async def request_response(self, payload: Payload) -> AnyPayload | None:
+        """See `Responder.request_response`.
+
+        Checkpoint: as that of the responder does.
+        If cancelled: as that of the responder is.
+        """
+        return await self.wrapped.request_response(payload)
+
+    async def fire_and_forget(self, payload: Payload) -> None:
+        """See `Responder.fire_and_forget`.
+
+        Checkpoint: as that of the responder does.
+        If cancelled: as that of the responder is.
+        """
+        await self.wrapped.fire_and_forget(payload)
+
+    def request_stream(self, payload: Payload) -> AnyItems | Awaitable[AnyItems]:
+        """See `Responder.request_stream`."""
+        return self.wrapped.request_stream(payload)
+
+    def request_channel(
+        self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
+    ) -> AnyItems | Awaitable[AnyItems]:
+        """See `Responder.request_channel`."""
+        return self.wrapped.request_channel(payload, payloads)
+
+    async def metadata_push(self, metadata: bytes) -> None:
+        """See `Responder.metadata_push`.
+
+        Checkpoint: as that of the responder does.
+        If cancelled: as that of the responder is.
+        """
+        await self.wrapped.metadata_push(metadata)
 
 
 class Acceptor(Protocol):

@@ -10,14 +10,18 @@ import trio.testing
 
 from rsocket_trio import (
     BearerAuthentication,
+    Caller,
+    ConnectionConfig,
     Invalid,
     Metadata,
     Payload,
+    PayloadBody,
     Principal,
     Rejected,
     RejectedSetup,
     Requester,
     Responder,
+    ResponderWrapper,
     Router,
     Setup,
     TransportInfo,
@@ -214,3 +218,60 @@ async def test_a_router_without_a_connection():
             TypeError, match="a Router is given to serve or returned by an acceptor"
         ):
             getattr(make_router(), method)(Payload())
+
+
+# -- responders around others ---------------------------------------------------------------------
+
+
+def test_a_wrapper_passes_on_everything():
+    """A method that `Responder` gets must be passed on, too; so none can be forgotten."""
+    methods = {name for name in vars(Responder) if not name.startswith("_")}
+    assert methods == {name for name in vars(ResponderWrapper) if not name.startswith("_")}
+    with pytest.raises(TypeError, match="wrapped"):
+        ResponderWrapper(5)
+
+
+async def test_a_wrapper_changes_nothing_but_what_it_overrides():
+    """Lifespan, connection block, fragments and each interaction get to the router behind it."""
+    trace, seen = [], []
+
+    async def lifespan():
+        trace.append("lifespan")
+        yield
+
+    router = Router(lifespan=lifespan)
+
+    @router.connection
+    async def connection():
+        trace.append("connection")
+        yield
+
+    @router.request_response("size")
+    async def size(data: bytes) -> int:
+        return len(data)
+
+    @router.request_stream("sizes")
+    async def sizes(body: PayloadBody) -> AsyncIterator[int]:
+        yield sum([len(part) async for part in body])
+
+    @router.request_channel("double")
+    async def double(items: AsyncIterator[int]) -> AsyncIterator[int]:
+        async for item in items:
+            yield 2 * item
+
+    class Watching(ResponderWrapper):
+        async def request_response(self, payload):
+            seen.append(len(payload.data))
+            return await super().request_response(payload)
+
+    config = ConnectionConfig(fragment_size=1000)
+    async with connected_pair(Watching(router), config=config) as requester:
+        caller = Caller(requester)
+        for data in (b"x", bytes(10_000)):
+            assert await caller.request_response("size", data, returns=int) == len(data)
+        async with caller.request_stream("sizes", bytes(10_000), returns=int) as items:
+            assert [item async for item in items] == [10_000]
+        async with caller.request_channel("double", [1, 2], returns=int) as items:
+            assert [item async for item in items] == [2, 4]
+    assert trace == ["lifespan", "connection"]
+    assert seen == [1, 10_000]

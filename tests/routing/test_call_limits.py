@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import Caller, Rejected, Router, concurrency_limit, rate_limit, ttrpc
+from rsocket_trio import Caller, Invalid, Rejected, Router, concurrency_limit, rate_limit, ttrpc
 from rsocket_trio.metadata import BearerAuthentication, Metadata
 from rsocket_trio.testing import connected_pair
 from rsocket_trio.ttrpc import Method
@@ -199,3 +199,49 @@ def test_arguments_are_checked(make, text):
     """Where they are given, and not at the first call."""
     with pytest.raises((TypeError, ValueError), match=text):
         make()
+
+
+@pytest.mark.parametrize("limit", [rate_limit, concurrency_limit])
+async def test_names_of_what_has_a_limit(limit):
+    """Another principal, or another route, has a limit of its own; unknown routes share one."""
+
+    async def authenticate(auth, facts):
+        return None if auth is None else auth.token
+
+    async def ask(router, *asked):
+        """Make requests, each as (route, principal); the result says which ones were rejected."""
+        rejected = []
+
+        async def one(number, route, name):
+            metadata = Metadata(auth=BearerAuthentication(name))
+            try:
+                await Caller(requester).request_response(route, metadata=metadata, returns=None)
+            except Rejected:
+                rejected.append(number)
+            except Invalid:
+                pass
+
+        async with connected_pair(router) as requester, trio.open_nursery() as nursery:
+            for number, (route, name) in enumerate(asked):
+                nursery.start_soon(one, number, route, name)
+                await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        return rejected
+
+    async def wait() -> None:
+        await trio.sleep_forever()
+
+    def router(by, **options):
+        inner = Router(middleware=[limit(1, by=by)])
+        inner.request_response("a")(wait)
+        inner.request_response("b")(wait)
+        outer = Router(authenticate=authenticate)
+        outer.include(inner)
+        return outer
+
+    asked = [("a", "ann"), ("b", "ann"), ("a", "ben"), ("b", "ben")]
+    assert await ask(router("principal"), *asked) == [1, 3]
+    assert await ask(router("route"), *asked) == [2, 3]
+    assert await ask(router("peer"), *asked) == [1, 2, 3]
+    with pytest.raises(ValueError, match="by= is 'principal', 'peer', 'route' or a function"):
+        limit(1, by="user")

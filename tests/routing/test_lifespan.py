@@ -297,22 +297,6 @@ async def test_returned_by_an_acceptor(caplog: pytest.LogCaptureFixture) -> None
     assert "has not been called: that happens when its router is given to `serve`" in caplog.text
 
 
-async def test_a_responder_around_a_router() -> None:
-    """It passes the block on."""
-    trace: list[str] = []
-    router = Router(lifespan=recorded(trace))
-
-    class Around(Responder):
-        def lifespan(self) -> Any:
-            return router.lifespan()
-
-        async def accept(self, setup: Setup, requester: Requester) -> Responder:
-            return await router.accept(setup, requester)
-
-    async with connected_pair(Around()):
-        assert trace == ["+lifespan"]
-
-
 async def test_an_error_of_the_block_is_not_changed() -> None:
     """A group that the code within a helper for tests raises goes out as it is."""
     group = ExceptionGroup("mine", [ValueError()])
