@@ -190,13 +190,19 @@ class Connection:
             task_status=task_status,
         )
 
-    def close_gracefully(self, reason: str = "") -> None:
-        """Send CONNECTION_CLOSE, let the open streams finish, then end with the peer."""
+    def close_gracefully(self, reason: str = "", error: Exception | None = None) -> None:
+        """Send CONNECTION_CLOSE, let the open streams finish, then end with the peer.
+
+        Args:
+            reason: For the peer.
+            error: Of what does not finish; by default the connection was closed here.
+        """
         lifecycle = self.lifecycle
         if lifecycle.phase is Phase.OPEN:
             frame = encode_error(0, ErrorCode.CONNECTION_CLOSE, reason.encode())
             self.outbox.put_urgent(frame)
-            error = trio.ClosedResourceError("the connection was closed here")
+            if error is None:
+                error = trio.ClosedResourceError("the connection was closed here")
             lifecycle.drain(error, linger=LINGER)
 
     # -- callbacks of the parts -------------------------------------------------------------

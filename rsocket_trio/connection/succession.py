@@ -253,7 +253,8 @@ class Succession:
         failure = await self._begin_next(nursery)
         if failure is None:
             # What runs on it may finish, unless it is over already.
-            present.connection.close_gracefully("a new session follows")
+            text = "a new session follows"
+            present.connection.close_gracefully(text, ConnectionClosed(f"{text} this one"))
         return failure
 
     async def _begin_next(self, nursery: trio.Nursery) -> Exception | None:

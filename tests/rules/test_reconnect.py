@@ -387,6 +387,21 @@ async def test_a_client_goes_over_before_its_stream_ids_are_used_up(autojump_clo
         await peer.expect_closed()
 
 
+async def test_a_session_that_is_replaced_and_lost(autojump_clock):
+    """Nobody has closed the client, so a request that was open there does not say that."""
+    async with scripted(reconnect=Reconnect()) as (script, peer, requester, nursery):
+        skip_ids(requester, 3)
+        old = Asking(nursery, requester)
+        await peer.receive(RequestResponseFrame)
+        await script.accept_setup()
+        await trio.testing.wait_all_tasks_blocked()
+        await peer.aclose()
+        await old.done.wait()
+        assert type(old.outcome) is ConnectionClosed
+        assert not old.outcome.unprocessed
+        assert requester.state is ConnectionState.CONNECTED
+
+
 async def test_ids_used_up_before_the_next_session_stands(autojump_clock):
     """A request waits, and the client goes on once the server can be dialled."""
     async with scripted(reconnect=Reconnect()) as (script, peer, requester, nursery):
