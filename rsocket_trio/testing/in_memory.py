@@ -91,7 +91,9 @@ async def served(
             finally:
                 client_end.close()
 
+        await trio.lowlevel.checkpoint()
         yield dial
+        await trio.lowlevel.checkpoint()
 
 
 @asynccontextmanager

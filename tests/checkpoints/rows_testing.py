@@ -45,6 +45,7 @@ PAIRS = {
     "connected_pair": partial(in_memory.connected_pair, KnownAnswers()),
     "frame_peer_client": partial(in_memory.frame_peer_client, KnownAnswers()),
     "frame_peer_server": in_memory.frame_peer_server,
+    "served": partial(in_memory.served, KnownAnswers()),
 }
 for _name, _make in PAIRS.items():
 
