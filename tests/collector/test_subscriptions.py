@@ -220,14 +220,15 @@ async def test_a_stream_that_ends(directory):
     assert (opened, data(directory)) == (1, [b"0", b"1", b"2"])
 
 
-async def test_attempts_that_are_limited(directory):
-    """The subscription ends, and the collector goes on."""
+async def test_attempts_that_are_limited(directory, caplog):
+    """The subscription ends, which the log says, and the collector goes on."""
     retry = Retry(initial_delay=0.01, max_delay=0.01, max_attempts=2)
     async with running(
         directory, retry=retry, subscribe=["unix:///does/not/exist#numbers"]
     ) as collector:
         await until(lambda: collector.statistics().subscriptions[0].state == "ended")
         await collector.aclose()
+    assert caplog.text.count("giving up") == 1
 
 
 async def test_a_graceful_stop(directory):

@@ -125,3 +125,22 @@ def test_text_of_bytes_is_not_taken_for_wide_text(text):
 @pytest.mark.parametrize("data", [b"\0\0\0one\n", bytes(1024), b"a\0b c d e f g", b"1\n\0002\n"])
 def test_some_nul_bytes_do_not_make_wide_text(data):
     assert wide_encoding(data) is None
+
+
+@pytest.mark.parametrize(
+    ("length", "odd", "even", "name"),
+    [
+        (2, 1, 0, None),
+        (4, 2, 0, "UTF-16"),
+        (32, 7, 0, None),
+        (32, 8, 0, "UTF-16"),
+        (32, 8, 1, "UTF-16"),
+        (28, 7, 1, None),
+    ],
+)
+def test_how_many_nul_bytes_make_utf_16(length, odd, even, name):
+    """A quarter of all bytes, in each second place; of those between an eighth of that, at most."""
+    data = bytearray(b"x" * length)
+    data[1 : 2 * odd : 2] = bytes(odd)
+    data[0 : 2 * even : 2] = bytes(even)
+    assert wide_encoding(bytes(data)) == name
