@@ -144,3 +144,15 @@ def test_how_many_nul_bytes_make_utf_16(length, odd, even, name):
     data[1 : 2 * odd : 2] = bytes(odd)
     data[0 : 2 * even : 2] = bytes(even)
     assert wide_encoding(bytes(data)) == name
+
+
+def test_the_first_line_of_a_file_has_the_byte_order_mark():
+    """Whatever the others of the batch begin with."""
+    plain, marked = Entry(0, 4, b"one"), Entry(0, 7, b"\xef\xbb\xbfone")
+    rest = [Entry(7, 11, b"two"), Entry(11, 18, b"\xef\xbb\xbftwo")]
+    for others in (rest, rest[::-1], rest[:1], rest[1:], []):
+        assert EventWriter.without_mark([plain, *others]) == [plain, *others]
+        assert EventWriter.without_mark([marked, *others]) == [
+            marked._replace(data=b"one"),
+            *others,
+        ]

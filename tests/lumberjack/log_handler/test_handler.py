@@ -685,6 +685,7 @@ def added(record, event):
         ({"max_records": 0}, ValueError, "max_records must be at least 1"),
         ({"max_records": True}, TypeError, "max_records must be an int"),
         ({"linger": -1}, ValueError, "linger must be at least 0"),
+        ({"fields": {1: "a"}}, TypeError, "fields must be a mapping with text as keys"),
         ({"linger": "1"}, TypeError, "linger must be a number"),
         ({"close_timeout": float("nan")}, ValueError, "close_timeout must be"),
         ({"fields": {"message": 1}}, ValueError, "fields must not have 'message'"),
