@@ -202,7 +202,7 @@ _ABOUT_TYPES: Final = re.compile(
 )
 """Words of peers that could not read the data. Each implementation has its own."""
 
-_NOT_TEXT: Final = re.compile(r"expects str\b|expected str, got")
+_NOT_TEXT: Final = re.compile(r"expects str\b(?! for its variable)|expected str, got")
 
 
 def hint(error: Exception, args: argparse.Namespace) -> str:

@@ -106,8 +106,9 @@ def _method(registered: Registered, types: _Types, used: set[str]) -> str:
     if signature.interaction.is_stream:
         types.modules.add("collections.abc")
         keywords, result = "def", f"collections.abc.AsyncIterator[{result}]"
-    doc = inspect.getdoc(function)
-    text = f"    @{signature.interaction.value}({registered.route!r})\n"
+    doc = registered.doc
+    repeated = ", idempotent=True" if registered.idempotent else ""
+    text = f"    @{signature.interaction.value}({registered.route!r}{repeated})\n"
     text += f"    {keywords} {name}({', '.join(parts)}) -> {result}:"
     return f"{text} ...\n" if not doc else f"{text}\n        {_quoted(doc)}\n        ...\n"
 
@@ -115,7 +116,7 @@ def _method(registered: Registered, types: _Types, used: set[str]) -> str:
 def _error(code: int, kind: type, types: _Types) -> str:
     """Write a class of errors, and return its name."""
     name = types.free(kind.__name__)
-    doc = inspect.getdoc(kind) if "__doc__" in vars(kind) else None
+    doc = inspect.cleandoc(kind.__doc__ or "")  # its own, and not that of its base
     text = f"    {_quoted(doc)}\n\n" if doc else ""
     types.written.append(f"class {name}(CustomError):\n{text}    default_code = {code:#x}\n")
     return name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -14,7 +13,7 @@ from ..interactions.payload_body import PayloadBody
 from .converted_streams import READY
 from .declarations import request_stream
 from .layers import Layer
-from .parameters import ARGUMENTS, EMPTY, Source, name_of, unpacked
+from .parameters import ARGUMENTS, EMPTY, Source, name_of
 
 if TYPE_CHECKING:
     from .registered import Registered
@@ -70,12 +69,13 @@ class RouteDescription:
         interaction: The name of the interaction, or ``events``.
         route: The route with its variables; ``None`` for requests without one.
         handler: The handler's name, with its module.
-        doc: Its docstring; empty if there is none.
+        doc: Its docstring, or that of its declaration; empty if there is none.
         arguments: What a requester gives.
         result: What it gets, or each item; ``None`` if nothing is answered.
         middleware: The names of the middleware around it, the outermost first.
         guards: The names of the functions that may refuse its requests or connections.
         errors: The names of the errors that its `declaration` has, with their codes.
+        idempotent: Whether its declaration says that a request may be handled twice.
     """
 
     interaction: str
@@ -87,6 +87,7 @@ class RouteDescription:
     middleware: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
     errors: dict[str, int] = attrs.Factory(dict)
+    idempotent: bool = False
 
 
 def described(registered: Registered, outermost: Layer) -> RouteDescription:
@@ -94,12 +95,11 @@ def described(registered: Registered, outermost: Layer) -> RouteDescription:
     signature = registered.signature
     codecs = registered.settings.codecs or DEFAULT_CODECS
     layers = (outermost, *registered.layers)
-    function, _ = unpacked(signature.function)
     return RouteDescription(
         interaction=signature.interaction,
         route=registered.route,
         handler=signature.name,
-        doc=inspect.getdoc(function) or "",
+        doc=registered.doc,
         arguments=tuple(
             [
                 ArgumentDescription(
@@ -116,6 +116,7 @@ def described(registered: Registered, outermost: Layer) -> RouteDescription:
         middleware=tuple([name_of(each) for layer in layers for each in layer.middleware]),
         guards=tuple([name for layer in layers for name in _guards(layer)]),
         errors={kind.__name__: code for code, kind in registered.errors.items()},
+        idempotent=registered.idempotent,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,10 +12,11 @@ from ..codecs import Codecs
 from ..responder import Setup
 from ..tracing import Tracing
 from .kinds import Kind
+from .parameters import unpacked
 from .signature import Signature
 
 if TYPE_CHECKING:
-    from .declarations import Errors
+    from .declarations import Declared, Errors
     from .layers import Layer
     from .plans import Chain
 
@@ -60,13 +62,32 @@ class Registered:
         settings: The settings of the router on which it was registered.
         layers: The layers of the routers from which it was included, the outermost first, and its
             own. The layer of the router that has it now is not among them.
-        errors: The classes of errors that its declaration names, by their codes.
+        declared: What it implements; ``None`` if it was registered by itself.
     """
 
     signature: Signature
     settings: Settings
     layers: tuple[Layer, ...] = ()
-    errors: Errors = attrs.field(factory=dict, eq=False)
+    declared: Declared | None = attrs.field(default=None, eq=False)
+
+    @property
+    def errors(self) -> Errors:
+        """The classes of errors that its declaration names, by their codes."""
+        return {} if self.declared is None else self.declared.errors
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether its declaration says that a request may be handled twice."""
+        return self.declared is not None and self.declared.idempotent
+
+    @property
+    def doc(self) -> str:
+        """The docstring of the handler, or that of its declaration; empty if there is none."""
+        function, _ = unpacked(self.signature.function)
+        own = inspect.getdoc(function)
+        if own is None and self.declared is not None:
+            own = inspect.getdoc(self.declared.function)
+        return own or ""
 
     @property
     def key(self) -> str | None:

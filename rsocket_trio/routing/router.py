@@ -351,7 +351,7 @@ class Router(Responder):
             *[
                 attrs.evolve(
                     self._registered(function, declared.interaction, declared.route, layer),
-                    errors=declared.errors,
+                    declared=declared,
                 )
                 for declared, function in implemented(served, as_)
             ]

@@ -192,7 +192,7 @@ class Table:
             signature,
             outer.around(registered.settings),
             self.layers(layer) + registered.layers,
-            registered.errors,
+            registered.declared,
         )
         # An acceptor may include a large router for each connection, so this must cost little.
         if part.settings.codecs is not registered.settings.codecs or "{" in prefix:

@@ -303,6 +303,8 @@ def test_errors_about_something_else() -> None:
         "order.name: expected str, got int",
     ):
         assert "quotes make text of a number" in hint(Invalid(text), args)
+    variable = "route 'a.{b}' expects str for its variable 'b'"
+    assert hint(Invalid(variable), args) == ""  # it is no part of the data
     args = argparse.Namespace(data_mime=TEXT)
     assert hint(Invalid("route 'a' expects str as 'text/plain'"), args) == ""
 

@@ -8,7 +8,17 @@ import sys
 from collections.abc import AsyncIterable, AsyncIterator
 from decimal import Decimal
 from importlib.metadata import distributions
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Protocol,
+    TypedDict,
+    TypeVar,
+)
 from uuid import UUID
 
 import attrs
@@ -24,6 +34,7 @@ from rsocket_trio import (
     declaration,
     request_response,
 )
+from rsocket_trio.routing.declarations import declared_in
 from rsocket_trio.testing.in_memory import connected_pair
 from tests.programs import environment
 
@@ -179,6 +190,35 @@ async def test_declared_errors_are_in_it(tmp_path) -> None:
     assert module.SoldOut.__doc__ == SoldOut.__doc__
     (described,) = [each for each in router.describe() if each.route == "all.stall.order"]
     assert described.errors == {"SoldOut": 0x1001}
+
+
+async def test_what_only_the_declaration_says_is_in_it(tmp_path) -> None:
+    """Docstrings, and that a request may be repeated: the object served says neither."""
+
+    class Undocumented(CustomError):
+        default_code = 0x1002
+
+    @declaration(errors=[Undocumented])
+    class Prices(Protocol):
+        @request_response("price.{item}", idempotent=True)
+        async def price(self, item: str) -> float:
+            """Say what it costs."""
+            ...
+
+    class Served:
+        async def price(self, item: str) -> float:
+            return 2.5
+
+    router, outer = Router(), Router()
+    router.add(Served(), as_=Prices)
+    outer.include(router, "v1.")
+    (described,) = outer.describe()
+    assert (described.doc, described.idempotent) == ("Say what it costs.", True)
+    module = imported(outer.client_module("Prices"), tmp_path / "written_price_client.py")
+    assert module.Prices.price.__doc__.strip() == "Say what it costs."
+    assert module.Undocumented.__doc__ is None
+    (again,) = declared_in(module.Prices).values()
+    assert again.idempotent
 
 
 def test_types_without_fields_are_any() -> None:
