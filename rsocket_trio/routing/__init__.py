@@ -31,7 +31,7 @@ The modules, in reading order:
 - ``handler``: a handler on one connection, with what fills its parameters and writes its result
 - ``events``: the handler of events, on one connection of their sender
 - ``admission``: asks the guards about a connection of another protocol
-- ``mute``: a requester for peers that take no requests
+- ``stand_ins``: what stands for the SETUP and the requester of a peer of another protocol
 - ``converted_streams``: streams of payloads as streams of objects, and back
 - ``owned_items``: the items of an answer, within a block that lives as long as they do
 - ``refusals``: the texts for peer and log, of requests that are refused or fail

@@ -8,14 +8,12 @@ no metadata: each guard is asked about the connection with such a `Setup`, and a
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from ..codecs import CodecError
 from ..codecs.registry import allows_none, annotation_name, is_bytes
 from ..errors import RejectedSetup, StreamError
 from ..metadata.mime_types import MIME
-from ..responder import Setup
 from ..stopping import Stopping
 from .call import Call, RouterCall, new_call
 from .guards import Fence, Guards
@@ -23,12 +21,12 @@ from .handler import Context
 from .kinds import Delivery, EventBatch
 from .marks import check_known
 from .middleware import Blocks
-from .mute import mute_requester
 from .parameters import Parameter, Route, Source
 from .refusals import noted, why
 from .request import Place, Request
 from .router import Router, check_own_accept
 from .signature import Signature, check_unheard
+from .stand_ins import mute_requester, setup_of
 from .supplies import Supplies
 
 if TYPE_CHECKING:
@@ -88,14 +86,7 @@ async def accept_events(
     If cancelled: as the application's functions do.
     """
     registered = handler_of_events(router)
-    setup = Setup(
-        data_mime_type=MIME.JSON,
-        metadata_mime_type=MIME.COMPOSITE_METADATA,
-        keepalive_interval=inf,
-        max_lifetime=inf,
-        transport=transport,
-        stopping=stopping,
-    )
+    setup = setup_of(transport, stopping, MIME.JSON)
     requester = mute_requester(transport)
     fence = Fence("", registered.layers, routeless=True)
     table = _table_of(router)

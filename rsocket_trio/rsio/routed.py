@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
-from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
@@ -21,12 +20,12 @@ from ..metadata.builder import Metadata
 from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..protocol.interaction import Interaction
-from ..responder import Acceptor, Responder, Setup, accept_with
+from ..responder import Acceptor, Responder, accept_with
 from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
-from ..routing.mute import mute_requester
 from ..routing.parameters import register_fact
 from ..routing.request import NoHandler
+from ..routing.stand_ins import mute_requester, setup_of
 from ..stopping import Stopping
 from ..streamed import StreamedPayload
 from .connection.connection import Connection
@@ -76,15 +75,8 @@ async def accept_router(
     Checkpoint: always.
     If cancelled: the guards are cancelled.
     """
-    setup = Setup(
-        data_mime_type=data_mime_type,
-        metadata_mime_type=str(MIME.COMPOSITE_METADATA),
-        keepalive_interval=inf,
-        max_lifetime=inf,
-        transport=attrs.evolve(info, extra={**info.extra, CONNECTION: connection}),
-        ours=ours,
-        stopping=stopping,
-    )
+    known = attrs.evolve(info, extra={**info.extra, CONNECTION: connection})
+    setup = setup_of(known, stopping, data_mime_type, ours=ours)
 
     async def ask() -> _Routes:
         return _Routes(await accept_with(responder, setup, mute_requester(info)))

@@ -27,8 +27,8 @@ from ..protocol.interaction import Interaction
 from ..responder import Responder, accept_with
 from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
-from ..routing.mute import mute_requester
 from ..routing.request import NoHandler
+from ..routing.stand_ins import mute_requester, setup_of
 from ..sockets.byte_stream import TransportInfo
 from ..stopping import Stopping
 from ..streamed import AnyPayload, StreamedPayload
@@ -37,7 +37,7 @@ from .errors import Unimplemented
 from .inbox import MessageStream
 from .methods import Method, MethodKind
 from .server.bound import Methods, ServedMethod, no_method
-from .server.call import Call, setup_of
+from .server.call import Call
 from .server.service import Handler
 from .wire.frames import REMOTE_CLOSED, REMOTE_OPEN
 

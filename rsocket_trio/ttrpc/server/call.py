@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...escapes import names_only
 from ...metadata import builder
-from ...metadata.mime_types import MIME, WellKnownMimeType
+from ...metadata.mime_types import WellKnownMimeType
 from ...requester import Requester
 from ...responder import Setup
 from ...routing import call as routing
 from ...routing.middleware import Around
-from ...routing.mute import mute_requester
 from ...routing.parameters import Route
+from ...routing.stand_ins import mute_requester, setup_of
 from ...sockets.byte_stream import TransportInfo
 from ...sockets.peer import PeerCredentials
 from ...stopping import Stopping
@@ -24,23 +23,7 @@ if TYPE_CHECKING:
     from ...protocol.interaction import Interaction
     from .bound import ServedMethod
 
-__all__ = ["Call", "Middleware", "Peer", "setup_of"]
-
-
-def setup_of(
-    transport: TransportInfo,
-    stopping: Stopping,
-    data_mime_type: str = WellKnownMimeType.PROTOBUF.mime_type,
-) -> Setup:
-    """Return a SETUP for a connection of a protocol that has none."""
-    return Setup(
-        data_mime_type=data_mime_type,
-        metadata_mime_type=str(MIME.COMPOSITE_METADATA),
-        keepalive_interval=inf,
-        max_lifetime=inf,
-        transport=transport,
-        stopping=stopping,
-    )
+__all__ = ["Call", "Middleware", "Peer"]
 
 
 class Peer:
@@ -63,7 +46,8 @@ class Peer:
     def setup(self) -> Setup:
         """A SETUP, made when somebody asks."""
         if self._setup is None:
-            self._setup = setup_of(self.transport, self.stopping)
+            mime_type = WellKnownMimeType.PROTOBUF.mime_type
+            self._setup = setup_of(self.transport, self.stopping, mime_type)
         return self._setup
 
     @property

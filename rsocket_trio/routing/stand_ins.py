@@ -1,11 +1,12 @@
-"""A requester for peers that take no requests: `mute_requester`.
+"""What stands for the SETUP and the requester of a peer that speaks another protocol than RSocket.
 
-Guards get a `Requester` with each connection. The senders of other protocols answer no requests.
+Guards get both with each connection: `setup_of` and `mute_requester` make them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import NoReturn
 
 import trio
@@ -15,10 +16,34 @@ from ..connection.connection import Connection
 from ..errors import ConnectionClosed
 from ..metadata.mime_types import MIME
 from ..requester import Requester
+from ..responder import Setup
 from ..sealed import make
+from ..stopping import Stopping
 from ..transports.base import FrameTransport, TransportInfo
 
-__all__ = ["mute_requester"]
+__all__ = ["mute_requester", "setup_of"]
+
+
+def setup_of(
+    transport: TransportInfo, stopping: Stopping, data_mime_type: str, *, ours: bool = False
+) -> Setup:
+    """Return the SETUP of a client that has sent no metadata in it.
+
+    Args:
+        transport: Facts about the connection.
+        stopping: Tells that the connection is going to end.
+        data_mime_type: The MIME type of what the protocol carries.
+        ours: We have opened the connection.
+    """
+    return Setup(
+        data_mime_type=data_mime_type,
+        metadata_mime_type=MIME.COMPOSITE_METADATA,
+        keepalive_interval=inf,
+        max_lifetime=inf,
+        transport=transport,
+        ours=ours,
+        stopping=stopping,
+    )
 
 
 def mute_requester(info: TransportInfo) -> Requester:
