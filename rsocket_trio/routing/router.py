@@ -153,7 +153,7 @@ class Router(Responder):
         if errors is not None:
             blocks += (translating(errors),)
         guard = Guard(authenticate, on_setup, on_resume)
-        _check_prefix(prefix)
+        check_prefix(prefix)
         providers = Providers(guard)
         if lifespan is not None:
             providers.add(read_block(_given(lifespan, self), "application", "lifespan="))
@@ -390,7 +390,7 @@ class Router(Responder):
         """
         if not isinstance(other, Router):
             raise TypeError(f"include takes a Router, not {type(other).__name__}")
-        _check_prefix(prefix)
+        check_prefix(prefix)
         check_own_accept(other, ("accept", "accept_resume"))
         layer = Layer(middleware=check_middleware(middleware))
         self._table.include(other._table, prefix, layer)
@@ -626,12 +626,6 @@ def _given(lifespan: Any, router: Router) -> Any:
     if len(needed) != 1 or marked(needed[0].annotation, Provided) is not None:
         return lifespan
     return partial(lifespan, router)
-
-
-def _check_prefix(prefix: object) -> None:
-    if not isinstance(prefix, str):
-        raise TypeError(f"a prefix is a str, not {type(prefix).__name__}")
-    check_prefix(prefix)
 
 
 _HOOKS: Final = {"accept": "on_setup", "accept_resume": "on_resume"}

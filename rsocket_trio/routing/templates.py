@@ -95,8 +95,11 @@ def check_prefix(prefix: str) -> None:
     """Refuse a prefix that cannot begin a route.
 
     Raises:
+        TypeError: It is no text.
         ValueError: It is refused.
     """
+    if not isinstance(prefix, str):
+        raise TypeError(f"a prefix is a str, not {type(prefix).__name__}")
     if "{" in prefix or "}" in prefix:
         if "...}" in prefix:
             raise _wrong(

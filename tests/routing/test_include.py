@@ -19,6 +19,7 @@ from rsocket_trio import (
     Tracing,
     ZipkinTrace,
     current_trace,
+    declaration,
 )
 from rsocket_trio.codecs import Codecs
 from rsocket_trio.errors import ApplicationError, Invalid
@@ -296,8 +297,17 @@ def test_what_cannot_be_included():
         b.include(a)
     with pytest.raises(TypeError, match="include takes a Router, not str"):
         a.include("b")
-    with pytest.raises(TypeError, match="a prefix is a str, not NoneType"):
-        a.include(Router(), None)
+
+
+def test_a_prefix_is_text_wherever_it_is_given():
+    """Routers, inclusions and declarations say the same of one that is no text."""
+    for give in (
+        lambda: Router(prefix=None),
+        lambda: Router().include(Router(), None),
+        lambda: declaration(prefix=None),
+    ):
+        with pytest.raises(TypeError, match="a prefix is a str, not NoneType"):
+            give()
 
 
 def test_an_empty_router_is_included_once_with_a_prefix():
