@@ -267,21 +267,21 @@ class Finder:
             Invalid: There is no handler, or the metadata cannot be read, or there is no codec for
                 the answer.
         """
-        place, named, accept = request.place, request.mime_type, request.accept
+        place, mime_type, accept = request.place, request.mime_type, request.accept
         if place.registered is None:
             raise request.missing()
         if request.values:
             self._check_sizes(request, place.registered)
-        if named is None and not accept:
+        if mime_type is None and not accept:
             if place.usual is None:
                 place.usual = self._made(request, place.registered)
             request.handler = place.usual
             return place.usual
-        key = (id(place), named, accept)
+        key = (id(place), mime_type, accept)
         handler = self._typed.get(key)
         if handler is None:
             handler = self._made(request, place.registered)
-            if len(named or b"") + len(accept or b"") <= _KEPT_TYPES_SIZE:
+            if len(mime_type or b"") + len(accept or b"") <= _KEPT_TYPES_SIZE:
                 if len(self._typed) == _KEPT:
                     del self._typed[next(iter(self._typed))]
                 self._typed[key] = handler
