@@ -8,20 +8,21 @@ no metadata: each guard is asked about the connection with such a `Setup`, and a
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from ..codecs import CodecError
 from ..codecs.registry import allows_none, annotation_name, is_bytes
 from ..errors import RejectedSetup, StreamError
 from ..metadata.mime_types import MIME
+from ..payload import Payload
 from ..stopping import Stopping
-from .call import Call, RouterCall, new_call
+from .call import Call, new_call
 from .guards import Fence, Guards
-from .handler import Context
+from .handler import Context, Handler
 from .kinds import Delivery, EventBatch
 from .marks import check_known
 from .middleware import Blocks
-from .parameters import Parameter, Route, Source
+from .parameters import Route, Source
 from .refusals import noted, why
 from .request import Place, Request
 from .router import Router, check_own_accept
@@ -32,10 +33,12 @@ from .supplies import Supplies
 if TYPE_CHECKING:
     from ..transports.base import TransportInfo
     from .registered import Registered
-    from .supplies import Supply
     from .table import Table
 
 __all__ = ["BoundEvents", "accept_events", "handler_of_events"]
+
+_EMPTY: Final = Payload()
+"""What the handler gets as its request: all of a batch comes with it."""
 
 
 def handler_of_events(router: Router) -> Registered:
@@ -143,9 +146,6 @@ class BoundEvents:
 
         Entering raises a `StreamError` if the batch is refused.
         """
-        place = self._request.place
-        if place.supply is None:  # not before the connection's own objects are there
-            place.supply = self._supplies.of(place.registered, place.context)
         call = new_call(self._request, self._context, None)
         return Blocks(call, self._request.steps)
 
@@ -174,6 +174,16 @@ class BoundEvents:
             reason = f"its class raised {type(error).__name__}"
         raise CodecError(f"cannot be read as {self._type}: {reason}")
 
+    def _handler(self) -> Handler:
+        """Return the handler; not made before the connection's own objects are there."""
+        place = self._request.place
+        if place.usual is None:
+            supply = self._supplies.of(place.registered, self._context)
+            place.usual = Handler(
+                self._context, self._signature, Route(), MIME.JSON, MIME.JSON, supply=supply
+            )
+        return place.usual
+
     async def __call__(
         self, batch: EventBatch, events: list[Any], call: Call, around: Blocks[Call]
     ) -> None:
@@ -191,39 +201,11 @@ class BoundEvents:
         Checkpoint: as the handler does.
         If cancelled: as the handler does.
         """
-        signature = self._signature
-        supply = self._request.place.supply
-        if supply is not None:
-            await around.supply(supply.steps)
-        arguments: list[Any] = []
-        keywords: dict[str, Any] = {}
-        for parameter in signature.parameters:
-            value = self._fill(parameter, batch, events, call)
-            if parameter.by_keyword:
-                keywords[parameter.name] = value
-            else:
-                arguments.append(value)
+        signature, handler = self._signature, self._handler()
         try:
-            check_unheard(signature, await signature.function(*arguments, **keywords))
+            await around.supply(handler.steps)
+            result = await handler(self._request, _EMPTY, (batch, events), call)
+            check_unheard(signature, result)
         except Exception as error:  # to be raised again, with a note
             noted(error, self._context, Delivery.EVENTS, Route(), signature)
             raise
-
-    def _fill(self, parameter: Parameter, batch: EventBatch, events: list[Any], call: Call) -> Any:
-        match parameter.source:
-            case Source.BATCH:
-                return batch
-            case Source.EVENTS:
-                return events
-            case Source.PRINCIPAL:
-                return call.principal
-            case Source.CALL:
-                return call
-            case Source.PROVIDED:
-                return cast("Supply", self._request.place.supply).value(
-                    parameter.name, cast("RouterCall", call)
-                )
-            case Source.STOPPING:
-                return self._context.setup.stopping
-            case _:  # `read_parameter` lets nothing else through
-                return self._context.setup.transport

@@ -27,7 +27,7 @@ from .hooks import check_answer, failed
 from .marks import check_known
 from .middleware import Blocks
 from .owned_items import OwnedItems, PublishedItems, published
-from .parameters import EMPTY, FACTS, Parameter, Route, Source
+from .parameters import EMPTY, Parameter, Route, Source, fact_of
 from .refusals import answer_refused, data_refused, named, noted, unreadable, variable_refused
 from .registered import Settings
 from .signature import Signature
@@ -39,13 +39,18 @@ if TYPE_CHECKING:
     from ..requester import Requester
     from ..responder import Setup
     from .call import Call
+    from .kinds import EventBatch
     from .request import Request
     from .supplies import Supply
 
 __all__ = ["Context", "Handler", "decode_trace"]
 
-Arriving: TypeAlias = "trio.abc.ReceiveChannel[Payload] | PublishedItems | PayloadBody | None"
-"""The part of a request that is still to come: the items of a channel, or the data."""
+Arriving: TypeAlias = (
+    "trio.abc.ReceiveChannel[Payload] | PublishedItems | PayloadBody"
+    " | tuple[EventBatch, list[Any]] | None"
+)
+"""What a request has besides its payload: the items of a channel or the data, which are still to
+come, or a batch with its events."""
 
 Fill: TypeAlias = "Callable[[Request, Payload, Arriving, Call | None], Any]"
 
@@ -175,7 +180,7 @@ class Handler:
         Args:
             request: What the router knows of the request.
             payload: The request; only its metadata, if the data are still arriving.
-            arriving: The part that is still to come.
+            arriving: What it has besides the payload.
             call: The call, if the handler, a guard or a middleware looks at it.
         """
         fills = self._fill
@@ -294,6 +299,10 @@ def _filler(context: Context, signature: Signature, parameter: Parameter, mime_t
             return lambda _, payload, __, ___: payload
         case Source.BODY:
             return _body
+        case Source.BATCH:
+            return lambda _, __, arriving, ___: cast(Any, arriving)[0]
+        case Source.EVENTS:
+            return lambda _, __, arriving, ___: cast(Any, arriving)[1]
         case Source.COMPOSITE:
             return _reading(context, signature, _read_composite)
         case Source.METADATA:
@@ -308,7 +317,9 @@ def _filler(context: Context, signature: Signature, parameter: Parameter, mime_t
         case Source.PRINCIPAL:
             return _principal(context, signature, parameter)
         case Source.FACT:
-            return _fact(context, signature, parameter)
+            transport = context.setup.transport
+            fact = fact_of(transport, parameter.annotation, signature.name, parameter.name)
+            return lambda _request, _payload, _arriving, _call: fact
         case Source.ROUTE:
             return lambda request, _, __, ___: request.route
         case _:
@@ -361,17 +372,6 @@ def _body(
     _request: Request, payload: Payload, arriving: Arriving, _call: Call | None
 ) -> PayloadBody:
     return arriving if isinstance(arriving, PayloadBody) else body_of(payload)
-
-
-def _fact(context: Context, signature: Signature, parameter: Parameter) -> Fill:
-    annotation = parameter.annotation
-    fact = context.setup.transport.extra.get(FACTS[annotation])
-    if fact is None and not allows_none(annotation):
-        raise TypeError(
-            f"{signature.name} takes a {annotation.__name__} as {parameter.name!r}, and "
-            f" {context.setup.transport.scheme}:// connections have none"
-        )
-    return lambda _request, _payload, _arriving, _call: fact
 
 
 def _principal(context: Context, signature: Signature, parameter: Parameter) -> Fill:

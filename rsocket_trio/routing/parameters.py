@@ -23,6 +23,7 @@ import trio
 
 from ..codecs.annotations import annotation_name
 from ..codecs.mismatch import kind_of
+from ..codecs.registry import allows_none
 from ..interactions.payload_body import PayloadBody
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
@@ -47,6 +48,7 @@ __all__ = [
     "Route",
     "Source",
     "check_mark",
+    "fact_of",
     "injected",
     "name_of",
     "of_variable",
@@ -134,6 +136,21 @@ def register_fact(annotation: type, key: str) -> None:
         key: Where `TransportInfo.extra` has the object.
     """
     FACTS[annotation] = FACTS[annotation | None] = key
+
+
+def fact_of(transport: TransportInfo, annotation: Any, taker: str, name: str) -> object:
+    """Return what a wire knows about a connection, for a parameter.
+
+    Raises:
+        TypeError: This wire knows no such thing.
+    """
+    fact = transport.extra.get(FACTS[annotation])
+    if fact is None and not allows_none(annotation):
+        raise TypeError(
+            f"{taker} takes a {annotation_name(annotation)} as {name!r}, and "
+            f"{transport.scheme}:// connections have none"
+        )
+    return fact
 
 
 class _Injected:

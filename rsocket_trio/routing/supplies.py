@@ -18,7 +18,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from ..codecs.annotations import annotation_name
 from ..codecs.registry import allows_none
 from ..interactions.block import ungrouped
 from ..metadata.builder import Metadata
@@ -29,7 +28,7 @@ from ..transports.base import TransportInfo
 from .call import Call, RouterCall
 from .marks import Principal, Provided, check_known
 from .one_block import enter, leave
-from .parameters import FACTS, Route
+from .parameters import FACTS, Route, fact_of
 from .plans import Node, Plan, Plans
 from .providers import Form, Need, Provider, Span
 
@@ -107,10 +106,6 @@ class Supply:
         self._nodes = plan.parameters
         self._fills = fills
 
-    def value(self, parameter: str, call: RouterCall) -> Any:
-        """Return what a parameter gets."""
-        return self._fills.of_node(self._nodes[parameter])(call)
-
     def filler(self, parameter: str) -> Callable[[Any, Any, Any, Any], Any]:
         """Return the function for a `rsocket_trio.routing.handler.Handler` that fills it."""
         node = self._nodes[parameter]
@@ -183,13 +178,7 @@ def _fact_of(need: Need, setup: Setup, requester: Requester) -> Any:
             check_known(setup.principal)
         return setup.principal
     if annotation in FACTS:
-        fact = setup.transport.extra.get(FACTS[annotation])
-        if fact is None and not allows_none(annotation):
-            raise TypeError(
-                f"a provider takes {annotation_name(annotation)} as {need.name!r}, and "
-                f"{setup.transport.scheme}:// connections have none"
-            )
-        return fact
+        return fact_of(setup.transport, annotation, "a provider", need.name)
     return {
         Setup: setup,
         Requester: requester,

@@ -20,6 +20,7 @@ from rsocket_trio import (
     Invalid,
     Payload,
     Principal,
+    Provided,
     Rejected,
     RejectedSetup,
     Requester,
@@ -282,6 +283,24 @@ async def test_a_failing_handler_is_named(caplog):
         assert "while answering events (tests.lumberjack.test_routed_events" in caplog.text
         caplog.clear()
     forgotten[0].close()
+
+
+async def test_a_failing_provider_is_named_with_the_handler_that_needs_it(caplog):
+    """The log says for which handler the provider was called."""
+    router = Router()
+
+    @router.events()
+    async def handler(batch: Batch, *, line: Annotated[Login, Provided]) -> None: ...
+
+    async def log_in() -> Login:
+        raise RuntimeError("the directory is down")
+
+    router.provide(Login, log_in)
+    async with running(router) as server, sender_to(server) as sender:
+        await sender.send(texts("{}"))
+        assert await sender.acks_until_end() == []
+    assert "the directory is down" in caplog.text
+    assert "while answering events (tests.lumberjack.test_routed_events" in caplog.text
 
 
 # -- guards --------------------------------------------------------------------------------

@@ -5,13 +5,13 @@ import logging
 import weakref
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Literal
+from typing import Annotated, Literal
 
 import attrs
 import pytest
 from trio.abc import ReceiveChannel
 
-from rsocket_trio import Metadata, Payload, Router
+from rsocket_trio import Metadata, Payload, Provided, Router, rsio
 from rsocket_trio.codecs.mismatch import Mismatch
 from rsocket_trio.errors import ApplicationError, Invalid
 from rsocket_trio.metadata import MIME, CompositeMetadata
@@ -19,6 +19,7 @@ from rsocket_trio.responder import Setup
 from rsocket_trio.routing import RequestFacts
 from rsocket_trio.testing.in_memory import connected_pair
 from rsocket_trio.transports.base import TransportInfo
+from tests.routing.requests import request
 
 SECRET = "terces"[::-1]
 
@@ -440,3 +441,24 @@ async def test_mistakes_are_told_only_if_the_router_explains():
     assert (await refused(router, b"{}")).fields == ()
     assert Invalid("route 'a' cannot be read").fields == ()
     assert Invalid("this request expects int as 'x': v: no data").fields == (("v", "no data"),)
+
+
+@pytest.mark.parametrize("taker", ["handler", "provider"])
+async def test_what_another_wire_knows_is_missing_in_one_sentence(bind, taker):
+    """A handler of rsio connections, served over something else, says which parameter it is."""
+    router = Router()
+
+    def read(peer: rsio.Connection) -> list[int]:
+        return []
+
+    async def of_handler(peer: rsio.Connection) -> None: ...
+    async def of_provider(numbers: Annotated[list[int], Provided]) -> None: ...
+
+    router.provide(list[int], read)
+    router.request_response("x")(of_handler if taker == "handler" else of_provider)
+    bound = await bind(router)
+    with pytest.raises(TypeError) as caught:
+        await bound.request_response(request(b"", "x"))
+    assert str(caught.value).endswith(
+        " takes a Connection as 'peer', and memory:// connections have none"
+    )
