@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+import trio
 
 from .errors import Canceled, ConnectionClosed, NotConnected
 from .interactions.block import opened_by_block
@@ -13,6 +15,9 @@ __all__ = ["resubscribed"]
 
 T = TypeVar("T")
 P = TypeVar("P")
+
+_AT_ONCE: Final = 1.0
+"""Seconds within which a stream without an item is cancelled at once, and would be again."""
 
 
 @opened_by_block
@@ -37,9 +42,10 @@ async def resubscribed(
 
     Returns:
         A context manager for the items. A stream is opened when the first item is asked for, and
-        again each time that one ends with `ConnectionClosed`; also if it ends with `Canceled`
-        behind an item, as the streams of a server do whose grace is over. All other errors are
-        the caller's, and so is each one of ``open_stream``.
+        again each time that one ends with `ConnectionClosed`; also if it ends with `Canceled`, as
+        the streams of a server that stops do, behind an item or after a second. (Another one would
+        end so at once.) All other errors are the caller's, and so is each one of ``open_stream``. A
+        stream that is complete is the end.
 
     Checkpoint: entering, no; leaving, as that of the stream.
     If cancelled: the stream is cancelled at the peer.
@@ -62,7 +68,7 @@ class _Resubscription(AsyncIterator[T], Generic[T, P]):
         self._after: P | None = None
         self._stack = stack
         self._stream: AsyncIterator[T] | None = None
-        self._moved = False  # whether the present stream has given an item
+        self._lives_from = 0.0  # when a Canceled of the present stream does not come "at once"
 
     async def __anext__(self) -> T:
         """Return the next item.
@@ -77,17 +83,17 @@ class _Resubscription(AsyncIterator[T], Generic[T, P]):
         while True:
             if self._stream is None:
                 self._stream = await self._stack.enter_async_context(self._open(self._after))
-                self._moved = False
+                self._lives_from = trio.current_time() + _AT_ONCE
             try:
                 item = await anext(self._stream)
             except (ConnectionClosed, Canceled) as error:
                 if isinstance(error, NotConnected):
                     raise
-                if isinstance(error, Canceled) and not self._moved:
+                if isinstance(error, Canceled) and trio.current_time() < self._lives_from:
                     raise
                 self._stream = None
                 await self._stack.pop_all().aclose()
             else:
                 self._after = self._position(item)
-                self._moved = True
+                self._lives_from = 0.0
                 return item

@@ -558,6 +558,30 @@ async def test_streams_of_a_server_that_stops_go_on():
     assert got == list(range(1, 21))
 
 
+async def test_an_idle_stream_goes_on_whenever_its_server_stops(autojump_clock):
+    """Nothing has changed for days, and the server was replaced more than once."""
+    router, served = Router(), []
+
+    @router.request_stream("changes")
+    async def changes(after: int) -> AsyncIterator[int]:
+        served.append(after)
+        await trio.sleep(1000)
+        if len(served) < 4:
+            raise Canceled("the server stops")
+        yield after + 1
+
+    async with network(router) as net:
+        async with connect(net.dial, reconnect=Reconnect()) as requester:
+            caller = Caller(requester)
+
+            def behind(after):
+                return caller.request_stream("changes", after or 7, returns=int)
+
+            async with resubscribed(behind, position=lambda number: number) as numbers:
+                assert [number async for number in numbers] == [8]
+    assert served == [7] * 4
+
+
 # -- cancellation --------------------------------------------------------------------------------
 
 
