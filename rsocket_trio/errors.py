@@ -75,6 +75,7 @@ __all__ = [
     "never_sent",
     "outcome_of_ours",
     "setup_error",
+    "setup_refusal",
     "single_error",
     "stream_error",
 ]
@@ -521,6 +522,23 @@ def addressed(error: BaseException, *kinds: type[_R]) -> _R | None:
     """
     alone = single_error(error)
     return alone if isinstance(alone, kinds) and not alone.of_our_request else None
+
+
+def setup_refusal(error: BaseException) -> SetupError | None:
+    """Return the error with which the application refuses a connection; ``None`` if it failed.
+
+    `Forbidden` and `Unauthenticated` keep their codes: a client that connects again must know that
+    this is not "busy".
+
+    Args:
+        error: What a hook, an acceptor or a block of a connection raised.
+    """
+    refusal = addressed(error, SetupError, StreamError, RejectedResume)
+    if refusal is None or isinstance(refusal, SetupError):
+        return refusal
+    if isinstance(refusal, Forbidden | Unauthenticated):
+        return SetupError(refusal.data, code=refusal.code)
+    return RejectedSetup(refusal.data)
 
 
 def single_error(error: BaseException) -> BaseException:

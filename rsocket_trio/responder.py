@@ -199,6 +199,7 @@ class Responder:
 
         Raises:
             SetupError: To refuse the connection: the client gets the code and the text.
+            StreamError: As well, with its text; `Forbidden` and `Unauthenticated` keep their code.
         """
         return self
 
@@ -215,8 +216,8 @@ class Responder:
 
         Called once on the responder that `accept` returned. The block is entered before the first
         request, and left when the last handler has ended; with resumption that is the end of the
-        session. A `SetupError` before refuses the connection. If the block ends by itself, it ends
-        the connection.
+        session. An error before refuses the connection, as one of `accept` does. If the block ends
+        by itself, it ends the connection.
         """
         return None
 

@@ -27,6 +27,7 @@ from .errors import (
     SetupError,
     StreamError,
     addressed,
+    setup_refusal,
 )
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
@@ -256,7 +257,7 @@ class Service:
                 return connection, await accept_with(self.responder, setup, requester), setup
         except BaseException as error:  # `failure_of` re-raises cancellation and the like
             failure = failure_of(error)
-            refusal = addressed(failure, SetupError)
+            refusal = setup_refusal(failure)
             if refusal is not None:
                 raise refusal from None
             # A failure of the acceptor ends this connection; its text is not sent to the client.

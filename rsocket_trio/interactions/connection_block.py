@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import trio
 
-from ..errors import RejectedSetup, SetupError, addressed
+from ..errors import RejectedSetup, setup_refusal
 from ..log_policy import logger
 from .block import Block
 from .isolation import failure_of, parted
@@ -39,7 +39,7 @@ async def around_connection(
         refuses: An error before the connection has begun is for the peer, without its text.
 
     Raises:
-        SetupError: The block has refused the connection, or failed, before it had begun.
+        SetupError: The block has refused the connection, failed or ended, before it had begun.
         NotEntered: The same, if that does not refuse.
 
     Checkpoint: as the block does.
@@ -63,7 +63,7 @@ async def around_connection(
         return
     if not refuses:
         raise NotEntered(failure)
-    refusal = addressed(failure, SetupError)
+    refusal = setup_refusal(failure)
     if refusal is not None:
         raise refusal from None
     logger.error("the block of the connection from %s failed", peer, exc_info=failure)
@@ -138,8 +138,8 @@ class _Held:
         try:
             with trio.CancelScope() as scope:
                 async with self._block:
-                    task_status.started()
                     await trio.lowlevel.checkpoint_if_cancelled()  # it may have been too late
+                    task_status.started()
                     has_begun = True
                     await self._wait(scope)
         except BaseException as error:  # `parted` re-raises those that end the program
@@ -151,6 +151,11 @@ class _Held:
                 logger.error(what, self._peer, exc_info=failure)
             if cancelled is not None:
                 raise cancelled from None
+        if not has_begun:
+            raise RuntimeError(
+                "the block of the connection was over when it was entered: a deadline of it has "
+                "passed, or it absorbed a cancellation"
+            )
 
     async def _wait(self, scope: trio.CancelScope) -> None:
         """Wait until the connection is over; a scope of the block that ends before ends it."""

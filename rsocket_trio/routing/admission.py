@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from ..errors import SetupError, addressed
+from ..errors import SetupError, setup_refusal
 from ..interactions.connection_block import around_connection
 from ..interactions.isolation import parted
 from ..interactions.leftovers import isolated
@@ -114,7 +114,7 @@ def _log_refusal(error: BaseException, name: str) -> None:
     """
     cancelled, failure = parted(error)
     if failure is not None:
-        refusal = addressed(failure, SetupError)
+        refusal = setup_refusal(failure)
         if refusal is not None:
             refusal.with_traceback(None)  # a guard may raise one object again and again
             logger.info("refused the connection of %s: %s", name, refusal)

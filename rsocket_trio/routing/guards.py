@@ -21,7 +21,6 @@ from ..config import DEFAULT_LIMITS, Limits
 from ..connection.resume_server import NO_SESSION
 from ..errors import (
     ApplicationError,
-    Forbidden,
     InvalidSetup,
     MetadataError,
     MetadataTooLarge,
@@ -30,8 +29,8 @@ from ..errors import (
     RejectedSetup,
     SetupError,
     StreamError,
-    Unauthenticated,
     addressed,
+    setup_refusal,
 )
 from ..log_policy import logger
 from ..requester import Requester
@@ -125,14 +124,11 @@ async def _about_setup(
     except Exception as error:  # the hook is the application's
         if addressed(error, SetupError) is not None:
             raise
-        lasting = addressed(error, Forbidden, Unauthenticated)
-        if lasting is not None:
-            # Its own code: a client that connects again must know that this is not "busy".
-            raise SetupError(lasting.data, code=lasting.code) from error
-        refusal = said(error, StreamError, RejectedResume)
-        if refusal is None:
+        if setup_refusal(error) is None:
             failed(option, hook, f"the connection from {_peer_of(setup)}")
-        raise RejectedSetup(NOT_ADMITTED if refusal is None else refusal) from error
+        else:
+            error.with_traceback(None)  # as in `said`
+        raise setup_refusal(error) or RejectedSetup(NOT_ADMITTED) from error
 
 
 def _peer_of(setup: Setup) -> str:

@@ -14,6 +14,7 @@ from rsocket_trio import (
     ClientResume,
     ConnectionClosed,
     ConnectionConfig,
+    Forbidden,
     Invalid,
     Payload,
     Principal,
@@ -25,6 +26,7 @@ from rsocket_trio import (
     Router,
     ServerResume,
     Setup,
+    SetupError,
     Stopping,
     connect,
     lumberjack,
@@ -172,6 +174,40 @@ class TestEntering:
             yield
 
         assert "too many of you" in await self.refused(router)
+
+    async def test_for_good(self, caplog: pytest.LogCaptureFixture) -> None:
+        """As guards do: a client learns that trying again does not help, and nothing has failed.
+
+        An acceptor function may refuse in the same way.
+        """
+        router = Router()
+
+        @router.connection
+        async def banned() -> AsyncIterator[None]:
+            raise Forbidden("you are banned")
+            yield
+
+        async def accept(_setup: Setup, _requester: Requester) -> Responder:
+            raise Forbidden("you are banned")
+
+        for responder in (router, accept):
+            with pytest.raises(SetupError, match="you are banned") as caught:
+                async with connected_pair(responder):
+                    raise AssertionError
+            assert caught.value.code == Forbidden.default_code
+        assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+    async def test_it_is_over_when_it_is_entered(self, caplog: pytest.LogCaptureFixture) -> None:
+        """No handler is called behind a block whose deadline has passed, as of an old token."""
+        router = Router()
+
+        @router.connection
+        async def old() -> AsyncIterator[None]:
+            with trio.CancelScope(deadline=trio.current_time() - 1):
+                yield
+
+        assert "not admitted" in await self.refused(router)
+        assert "a deadline of it has passed" in caplog.text
 
     async def test_it_fails(self, caplog: pytest.LogCaptureFixture) -> None:
         """The peer does not learn the text."""

@@ -87,6 +87,7 @@ def test_the_package_exports_every_error():
         "never_sent",
         "outcome_of_ours",
         "setup_error",
+        "setup_refusal",
         "single_error",
         "stream_error",
         "MetadataLengthError",
