@@ -6,9 +6,10 @@ requester may try again, and the text says when.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable
-from math import ceil
+from heapq import heappop, heappush, heapreplace
+from itertools import count
+from math import ceil, inf
 from typing import Any, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -79,8 +80,8 @@ def rate_limit(
         by: What has a limit of its own: ``"principal"``, ``"peer"`` (its address without the
             port), ``"route"`` (of a handler; unknown ones share one), or a function that returns
             the key of a call. By default all calls share one.
-        max_keys: The keys that are remembered, at most. One whose bucket is full is forgotten
-            first. With more that are not full, calls of new keys are rejected. 10000: some MB.
+        max_keys: The keys that are remembered, at most. Those whose buckets are full make room for
+            new ones; if none is, calls of new keys are rejected. 10000: some MB.
 
     Raises:
         TypeError: An argument is of a wrong type.
@@ -91,9 +92,8 @@ def rate_limit(
     argument("burst", size, COUNT)
     argument("max_keys", max_keys, COUNT)
     key_of = _key_of(by)
-    # A bucket is the time at which it will be full. Those used last are at the end. Each run of
-    # trio has a clock of its own, which may begin anywhere, and so buckets of its own.
-    runs: WeakKeyDictionary[trio.lowlevel.Task, OrderedDict[Hashable, float]] = WeakKeyDictionary()
+    # Each run of trio has a clock of its own, which may begin anywhere, and so buckets of its own.
+    runs: WeakKeyDictionary[trio.lowlevel.Task, _Buckets] = WeakKeyDictionary()
     interval, most = 1 / rate, size / rate
 
     async def limit_rate(call: C) -> AsyncIterator[None]:
@@ -103,24 +103,55 @@ def rate_limit(
         assert root is not None  # this is a task
         buckets = runs.get(root)
         if buckets is None:
-            buckets = runs[root] = OrderedDict()
-        full = buckets.get(key)
-        if full is None:
-            full = now
-            if len(buckets) >= max_keys:
-                first, frees = next(iter(buckets.items()))
-                if frees > now:
-                    raise _too_many(frees - now)
-                del buckets[first]
-        full = max(full, now) + interval
-        wait = full - now - most
+            buckets = runs[root] = _Buckets()
+        full = buckets.full.get(key)
+        if full is None and len(buckets.full) >= max_keys:
+            wait = buckets.make_room(now)
+            if wait > 0:
+                raise _too_many(wait)
+        after = (now if full is None else max(full, now)) + interval
+        wait = after - now - most
         if wait > 1e-9:
             raise _too_many(wait)
-        buckets[key] = full
-        buckets.move_to_end(key)
+        if full is None:
+            buckets.add(key)
+        buckets.full[key] = after
         yield
 
     return limit_rate
+
+
+class _Buckets:
+    """The buckets of one run of trio.
+
+    Attributes:
+        full: By key, the time at which its bucket will be full.
+    """
+
+    def __init__(self) -> None:
+        self.full: dict[Hashable, float] = {}
+        # For each key a time that is not later than its time above, the earliest one first. The
+        # number stands before the key, as keys cannot be compared.
+        self._earliest: list[tuple[float, int, Hashable]] = []
+        self._numbers = count()
+
+    def add(self, key: Hashable) -> None:
+        """Remember a new key; its bucket is set by the caller."""
+        heappush(self._earliest, (-inf, next(self._numbers), key))
+
+    def make_room(self, now: float) -> float:
+        """Forget a key whose bucket is full, or return how long it takes until there is one."""
+        earliest = self._earliest
+        while True:
+            known, number, key = earliest[0]
+            full = self.full[key]
+            if full <= now:
+                heappop(earliest)
+                del self.full[key]
+                return 0
+            if full == known:
+                return full - now
+            heapreplace(earliest, (full, number, key))
 
 
 def _too_many(wait: float) -> LimitReached:

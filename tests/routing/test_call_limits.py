@@ -111,6 +111,28 @@ async def test_the_keys_are_bounded(autojump_clock):
             await ask(requester, "b")
 
 
+async def test_one_that_has_used_all_of_its_burst_keeps_no_new_ones_out(autojump_clock):
+    """Any key whose bucket is full makes room, and not only the one that came first of all.
+
+    The text names the time until the first one is full, also of a key that has called meanwhile.
+    """
+    limit = rate_limit(1, burst=5, by=token, max_keys=3)
+    async with connected_pair(application(limit)) as requester:
+        for who in "aaaaabcc":
+            await ask(requester, who)
+        await trio.sleep(1.5)  # b is full
+        await ask(requester, "d")
+        with pytest.raises(Rejected, match=r"retry after 0\.5 s"):  # c is
+            await ask(requester, "e")
+        await ask(requester, "c")
+        with pytest.raises(Rejected, match=r"retry after 1 s"):  # d is
+            await ask(requester, "e")
+        await trio.sleep(1)
+        await ask(requester, "e")
+        with pytest.raises(Rejected):
+            await ask(requester, "d")
+
+
 @pytest.mark.parametrize("end", ["completes", "fails", "is cancelled", "is left"])
 async def test_the_place_of_a_call_is_free_after_it(end):
     """However it ends."""
