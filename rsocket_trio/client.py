@@ -12,7 +12,7 @@ import trio
 
 from .config import ConnectionConfig, check_config
 from .connection.connection import Connection
-from .connection.dialling import Dial, Dialled, raise_not_now
+from .connection.dialling import Dial, Dialled, raise_failure
 from .connection.establish import begin_as_client, wait_accepted
 from .connection.patient_requests import PatientRequests
 from .connection.reconnect import Attempt, Reconnect
@@ -282,9 +282,8 @@ class _Client:
                 setup = await setup(attempt)
             if callable(metadata):
                 metadata = await metadata(attempt)
-        except Exception as error:  # from the application's functions; raised again if unknown
-            raise_not_now(error, "there is no SETUP")
-            raise
+        except BaseException as error:  # from the application's functions
+            raise_failure(error, "there is no SETUP")
         return self._composed(setup, metadata)
 
     def _composed(self, setup: object, metadata: object) -> Payload:
@@ -379,7 +378,7 @@ async def _many_sessions(client: _Client, succession: Succession) -> AsyncIterat
         if failure is not None:
             raise NotEntered(failure)
 
-    async with _run(begin, succession.close, lambda: requester.transport):
+    async with _run(begin, succession.close, lambda: client.requester):
         assert client.requester is not None
         requester = client.requester
         requester._expect_more(succession)  # noqa: SLF001 - `client` made it

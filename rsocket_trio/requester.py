@@ -26,7 +26,7 @@ from .metadata.mime_types import MIME
 from .payload import Payload
 from .protocol.interaction import Interaction
 from .sealed import Sealed
-from .streamed import AnyPayload
+from .streamed import AnyPayload, StreamedPayload
 from .transports.base import SUBSCRIPTION
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _Outgoing(Protocol):
         metadata: Metadata | None,
         send: Callable[[Metadata | None], Awaitable[T]],
         *,
-        idempotent: bool = False,
+        idempotent: bool | None = False,
     ) -> Coroutine[Any, Any, T]: ...
 
     async def send(
@@ -66,6 +66,8 @@ class _Outgoing(Protocol):
         route: str | None,
         metadata: Metadata | None,
         send: Callable[[Metadata | None], Awaitable[object]],
+        *,
+        idempotent: bool | None = False,
     ) -> None: ...
 
     def opened(
@@ -75,7 +77,7 @@ class _Outgoing(Protocol):
         metadata: Metadata | None,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
         *,
-        idempotent: bool = False,
+        idempotent: bool | None = False,
     ) -> AbstractAsyncContextManager[T]: ...
 
 
@@ -222,7 +224,8 @@ class Requester(
             route: Added in front of the payload's metadata, as routing metadata.
             metadata: Added behind the route: authentication, trace, MIME types and more.
             idempotent: The peer may process it twice, so a client with ``reconnect=`` repeats it
-                once if the connection ends before the response comes.
+                once if the connection ends before the response comes. A `StreamedPayload` is sent
+                once all the same: its source is used up.
 
         Returns:
             The response; ``None`` if the responder completed without a value.
@@ -247,7 +250,7 @@ class Requester(
                 lambda metadata: request_response(
                     self._sender, self._composed(payload, route, metadata)
                 ),
-                idempotent=idempotent,
+                idempotent=_repeats(payload, idempotent=idempotent),
             )
         if self.tracing is not None:
             payload = self._composed(payload, route, metadata)
@@ -296,6 +299,7 @@ class Requester(
                 lambda metadata: request_response_streamed(
                     self._sender, self._composed(payload, route, metadata)
                 ),
+                idempotent=_repeats(payload),
             )
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
@@ -332,6 +336,7 @@ class Requester(
                 lambda metadata: fire_and_forget(
                     self._sender, self._composed(payload, route, metadata)
                 ),
+                idempotent=_repeats(payload),
             )
             return
         if route is not None or metadata is not None or self.tracing is not None:
@@ -538,7 +543,7 @@ class Requester(
                 lambda metadata: request_stream(
                     self._sender, self._composed(payload, route, metadata), window, at_most, flags
                 ),
-                idempotent=idempotent,
+                idempotent=_repeats(payload, idempotent=idempotent),
             )
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
@@ -549,3 +554,8 @@ class Requester(
     ) -> AnyPayload:
         trace = None if self.tracing is None else self.tracing.outgoing()
         return payload_for(payload, route, metadata, self.metadata_mime_type, trace)
+
+
+def _repeats(payload: AnyPayload, *, idempotent: bool = False) -> bool | None:
+    """Return how a request may be repeated, see `PatientRequests.answer`."""
+    return None if isinstance(payload, StreamedPayload) else idempotent

@@ -11,17 +11,18 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from inspect import iscoroutine
 from types import TracebackType
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import trio
 
 from ..errors import ConnectFailed, single_error
+from ..interactions.isolation import parted
 from ..log_policy import logger
 from ..sockets.failures import describe_failure
 from ..transports.base import FrameTransport
 from ..transports.dial import NO_CONNECTION
 
-__all__ = ["Dial", "Dialled", "raise_not_now", "wait_to_dial"]
+__all__ = ["Dial", "Dialled", "raise_failure", "wait_to_dial"]
 
 Dial: TypeAlias = Callable[[], AbstractAsyncContextManager[FrameTransport]]
 """Makes a transport, and closes it with the block."""
@@ -55,9 +56,8 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
         try:
             manager = _called(self._dial)
             transport = await manager.__aenter__()
-        except Exception as error:  # from the application's dialler; raised again if unknown
-            raise_not_now(error, "cannot connect")
-            raise
+        except BaseException as error:  # from the application's dialler
+            raise_failure(error, "cannot connect")
         self._manager = manager
         return transport
 
@@ -103,21 +103,30 @@ async def wait_to_dial(delay: float, end: float, per_attempt: float) -> float | 
     return None if now >= end else min(now + per_attempt, end)
 
 
-def raise_not_now(error: Exception, what: str) -> None:
-    """Raise `ConnectFailed` if an error of the application's code means "not now".
+def raise_failure(error: BaseException, what: str) -> NoReturn:
+    """Raise what a function of the application has failed with.
+
+    Its nursery may give a failure together with the cancellation that it met, e.g. that of the
+    time of an attempt. The failure alone is raised then: the scope is cancelled all the same.
 
     Args:
-        error: The error.
+        error: What it raised.
         what: What has failed, for the text.
 
     Raises:
-        ConnectFailed: It means that; it is the cause, or was a `ConnectFailed` itself.
+        ConnectFailed: It means "not now"; it is the cause, or was a `ConnectFailed` itself.
+        Exception: Any other failure.
+        BaseException: Only a cancellation, or what ends the program.
     """
-    alone = single_error(error)
+    _, failure = parted(error)
+    if failure is None:
+        raise error
+    alone = single_error(failure)
     if isinstance(alone, ConnectFailed):
         raise alone from alone.__cause__
     if _is_no_connection(alone):
         raise ConnectFailed(f"{what}: {describe_failure(alone)}") from alone
+    raise failure
 
 
 def _is_no_connection(error: BaseException) -> bool:

@@ -54,7 +54,7 @@ class PatientRequests:
         metadata: Metadata | None,
         send: Callable[[Metadata | None], Awaitable[T]],
         *,
-        idempotent: bool = False,
+        idempotent: bool | None = False,
     ) -> T:
         """Send a request when there is a session, and wait for what ``send`` waits for.
 
@@ -63,7 +63,8 @@ class PatientRequests:
             route: The route.
             metadata: The metadata that the caller gave.
             send: Sends the request on the present session.
-            idempotent: Whether the peer may process it twice.
+            idempotent: Whether the peer may process it twice; ``None``: what it sends can be taken
+                from its source only once, so it is sent once.
 
         Raises:
             NotConnected: There is no session, and the request may not wait for one (longer).
@@ -87,13 +88,15 @@ class PatientRequests:
         route: str | None,
         metadata: Metadata | None,
         send: Callable[[Metadata | None], Awaitable[object]],
+        *,
+        idempotent: bool | None = False,
     ) -> None:
         """Send a request that has no answer when there is a session.
 
         Checkpoint: as `answer`.
         If cancelled: as `answer`.
         """
-        await self.answer(interaction, route, metadata, send)
+        await self.answer(interaction, route, metadata, send, idempotent=idempotent)
 
     @asynccontextmanager
     async def opened(
@@ -103,7 +106,7 @@ class PatientRequests:
         metadata: Metadata | None,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
         *,
-        idempotent: bool = False,
+        idempotent: bool | None = False,
     ) -> AsyncIterator[T]:
         """Open a stream when there is a session, and again before its first item.
 
@@ -118,13 +121,16 @@ class PatientRequests:
                 while True:
                     await tries.next()
                     try:
-                        return await opened.enter_async_context(open_(metadata))
+                        stream = await opened.enter_async_context(open_(metadata))
                     except RSocketError as error:
                         if not tries.may_follow(error):
                             raise
+                    else:
+                        tries.owed = False
+                        return stream
 
             async def open_again(error: RSocketError) -> Any:
-                return await open_one() if tries.may_follow(error) else None
+                return await open_one() if tries.owed or tries.may_follow(error) else None
 
             stream = await open_one()
             if interaction is Interaction.REQUEST_STREAM and isinstance(stream, PayloadStream):
@@ -188,21 +194,27 @@ class _Tries:
 
     Args:
         requests: Waits for sessions.
-        idempotent: Whether the peer may process it twice.
+        idempotent: Whether the peer may process it twice, see `PatientRequests.answer`.
+
+    Attributes:
+        owed: Whether another try follows. It stays so if the task that makes it is cancelled, e.g.
+            by the timeout of a reader who comes again.
     """
 
-    def __init__(self, requests: PatientRequests, *, idempotent: bool) -> None:
+    def __init__(self, requests: PatientRequests, *, idempotent: bool | None) -> None:
         self._requests = requests
         self._idempotent = idempotent
         self._connection: Connection | None = None
+        self.owed = False
+        self._failed_on: Connection | None = None
         self._left: RSocketError | None = None  # with which a try ended that may have left
 
     async def next(self) -> None:
-        """Wait until there is a session for the next try, another one than for the last."""
-        last, usable = self._connection, self._requests.usable
-        if usable is None or usable is last:
+        """Wait until there is a session for the next try, another one than the last failed on."""
+        usable = self._requests.usable
+        if usable is None or usable is self._failed_on:
             try:
-                usable = await self._requests.wait_for(other_than=last)
+                usable = await self._requests.wait_for(other_than=self._failed_on)
             except NotConnected as error:
                 if self._left is None:
                     raise
@@ -214,6 +226,14 @@ class _Tries:
 
         If not, ``error`` says what is true of all tries.
         """
+        self.owed = self._may_follow(error)
+        if self.owed:
+            self._failed_on = self._connection
+        return self.owed
+
+    def _may_follow(self, error: RSocketError) -> bool:
+        if self._idempotent is None:
+            return False
         left = self._left
         gone = self._requests.usable is not self._connection
         if not error.sent and (gone or isinstance(error, StreamIdsExhausted)):

@@ -32,6 +32,7 @@ import trio
 from ..entrance import Home
 from ..errors import ConnectFailed, ConnectionClosed, RejectedSetup, SetupError
 from ..interactions.connection_block import NotEntered, run_within
+from ..interactions.isolation import parted
 from ..log_policy import logger
 from ..protocol.retry import Attempts
 from .dialling import Dialled
@@ -229,6 +230,7 @@ class Succession:
                     self._change()
         finally:
             self.ended.set()
+            self._change()
 
     async def _follow(self, nursery: trio.Nursery) -> Exception | None:
         """Wait until another session is to follow the present one, and begin it.
@@ -361,11 +363,14 @@ class Succession:
             else:
                 begun = self._beginning.begin(transport, setup, None)
             tenure.connection, tenure.block = await begun
-        except Exception as error:  # from the application's code
-            final = not isinstance(error, ConnectFailed)
+        except BaseException as error:  # from the application's code
+            _, failure = parted(error)
+            if failure is None:
+                raise
+            final = not isinstance(failure, ConnectFailed)
             if final and self._present is not None:
                 logger.exception("what the application gave to begin a session has failed")
-            tenure.failed(error, final=final)
+            tenure.failed(failure, final=final)
 
     async def _drive(self, tenure: _Tenure) -> None:
         connection, session, config = tenure.connection, tenure.session, self._config

@@ -184,12 +184,17 @@ class PayloadStream(
     async def _replaced(self, error: RSocketError) -> bool:
         """Go on with another stream, if this one has failed before its first item.
 
-        It does not raise ``error`` itself: its frame would be in the traceback, and hold it.
+        It does not raise ``error`` itself: its frame would be in the traceback, and hold it. A
+        reader that is cancelled meanwhile, e.g. by its timeout, may ask again.
         """
         again, self._again = self._again, None
         if again is None or self._inbox.received:
             return False
-        other = await again(error)
+        try:
+            other = await again(error)
+        except trio.Cancelled:
+            self._again = again
+            raise
         if other is None:
             return False
         closed = self._inbox.closed

@@ -128,7 +128,7 @@ class Outgoing:
         metadata: Metadata | None,
         send: Callable[[Metadata | None], Awaitable[T]],
         *,
-        idempotent: bool = False,
+        idempotent: bool | None = False,
     ) -> T:
         """Send a request and wait for what ``send`` waits for, within the blocks.
 
@@ -137,7 +137,7 @@ class Outgoing:
             route: The route, for the blocks.
             metadata: The metadata that the caller gave.
             send: Sends it, with the metadata as the blocks have changed them.
-            idempotent: Whether the peer may process it twice.
+            idempotent: See `PatientRequests.answer`.
 
         Raises:
             Exception: The error of the request, or that of a block.
@@ -160,6 +160,8 @@ class Outgoing:
         route: str | None,
         metadata: Metadata | None,
         send: Callable[[Metadata | None], Awaitable[object]],
+        *,
+        idempotent: bool | None = False,
     ) -> None:
         """Send a request that has no answer; a block may absorb its error.
 
@@ -171,7 +173,7 @@ class Outgoing:
             if self._inner is None:
                 await send(call.sent)
             else:
-                await self._inner.send(interaction, route, call.sent, send)
+                await self._inner.send(interaction, route, call.sent, send, idempotent=idempotent)
 
     @asynccontextmanager
     async def opened(
@@ -181,7 +183,7 @@ class Outgoing:
         metadata: Metadata | None,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
         *,
-        idempotent: bool = False,
+        idempotent: bool | None = False,
     ) -> AsyncIterator[T]:
         """Open a stream within the blocks, which are left after it.
 

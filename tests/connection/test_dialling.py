@@ -165,6 +165,34 @@ async def test_a_bug_in_a_dial_while_resuming(reconnect, autojump_clock, caplog)
     assert "please report" not in caplog.text
 
 
+async def test_a_fault_at_the_end_of_a_resumptions_attempt(autojump_clock, caplog):
+    """A nursery gives it in one group with the cancellation; it ends the session alone."""
+
+    async def clean_up():
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise KeyError("a fault of the dialler's")
+
+    async with network(Echo()) as net:
+
+        @asynccontextmanager
+        async def dial():
+            if net.down is not None:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(clean_up)
+                    nursery.start_soon(trio.sleep_forever)
+            async with net.dial() as transport:
+                yield transport
+
+        async with connect(dial, resume=ClientResume()) as requester:
+            net.down = ConnectFailed("down")
+            await net.cut()
+            with pytest.raises(ConnectionClosed, match="a fault of the dialler's"):
+                await requester.request_response(Payload(b"two"))
+    assert caplog.text.count("the dialler failed, so") == 1
+
+
 async def test_a_bug_in_a_dial_for_a_fresh_session(autojump_clock, caplog):
     """There is no fresh session then; the requester is closed and the block goes on."""
     options = ServerResume(session_lifetime=1)

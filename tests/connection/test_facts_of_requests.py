@@ -20,6 +20,7 @@ from rsocket_trio import (
     ConnectionConfig,
     ConnectionLost,
     CustomError,
+    LeaseOptions,
     Payload,
     Reconnect,
     Rejected,
@@ -28,15 +29,18 @@ from rsocket_trio import (
     Router,
     RSocketError,
     ServerResume,
+    StreamedPayload,
     connect,
     request_response,
     request_stream,
     resubscribed,
+    send_deadline,
     serve,
 )
 from rsocket_trio.errors import ErrorCode
 from rsocket_trio.frames import (
     ErrorFrame,
+    LeaseFrame,
     PayloadFrame,
     RequestChannelFrame,
     RequestResponseFrame,
@@ -318,6 +322,87 @@ async def test_no_session_for_a_repeat(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
+class Chunks:
+    """Data that can be taken once, as those of a channel: nothing is left for a second reader."""
+
+    def __init__(self):
+        self._left = [b"one", b"two", b"three"]
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        if not self._left:
+            raise StopAsyncIteration
+        await trio.sleep(0.1)
+        return self._left.pop(0)
+
+
+async def ask_streamed(requester, kind):
+    payload = StreamedPayload(Chunks())
+    if kind == "forget":
+        await requester.fire_and_forget(payload)
+    elif kind == "response":
+        await requester.request_response(payload, idempotent=True)
+    elif kind == "body":
+        async with requester.request_response_streamed(payload):
+            pass
+    else:
+        async with requester.request_stream(payload, idempotent=True) as stream:
+            await stream.receive()
+
+
+@pytest.mark.parametrize("middleware", [(), [send_deadline]])
+@pytest.mark.parametrize(
+    ("kind", "ending", "outcome"),
+    [
+        ("response", told_and_rejected, Rejected),
+        ("response", cut, ConnectionLost),
+        ("body", told_and_rejected, Rejected),
+        ("stream", told_and_rejected, Rejected),
+        ("stream", cut, ConnectionLost),
+        *((kind, None, ConnectionLost) for kind in ("response", "body", "stream", "forget")),
+    ],
+)
+async def test_streamed_data_are_sent_once(kind, ending, outcome, middleware, autojump_clock):
+    """What its source has given is gone: a repeat would send the rest, as if it were the whole.
+
+    Without an ``ending`` the session ends while the request waits for a lease, with the first chunk
+    in its hands.
+    """
+    script = Script()
+    serving = trio.CancelScope()
+
+    async def serve():
+        with serving:
+            peer = await script.accept_setup()
+            if ending is None:
+                await trio.sleep(1)
+                await peer.aclose()
+            else:
+                await peer.receive()
+                await ending(peer)
+            peer = await script.accept_setup()
+            if ending is None:
+                await peer.receive(LeaseFrame)
+                await peer.send(LeaseFrame(100_000, 10))
+            await peer.receive()
+            raise AssertionError("repeated")
+
+    options = {"reconnect": Reconnect(), "middleware": middleware}
+    if ending is None:
+        options["lease"] = LeaseOptions()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with connect(
+            script.dial, config=ConnectionConfig(fragment_size=64), **options
+        ) as requester:
+            with pytest.raises(outcome):
+                await ask_streamed(requester, kind)
+            await trio.sleep(5)
+            serving.cancel()
+
+
 # -- streams ------------------------------------------------------------------------------------
 
 
@@ -377,6 +462,40 @@ async def test_which_streams_are_repeated(ending, items, options, times, outcome
     assert len(asked) == times
     assert (None if error is None else type(error)) is outcome
     assert got == [b"first %d" % number for number in range(items)] + [b"next"] * (times - 1)
+
+
+@pytest.mark.parametrize("ending", [cut, told_and_rejected])
+async def test_a_reader_with_a_timeout(ending, autojump_clock):
+    """Who gives up one item does not give up the stream: the next read waits for its repeat."""
+    script = Script()
+    asked = []
+
+    async def serve():
+        peer = await script.accept_setup()
+        asked.append(await peer.receive(RequestStreamFrame))
+        script.down = True
+        await ending(peer)
+        await trio.sleep(5)
+        script.down = False
+        peer = await script.accept_setup()
+        asked.append(await peer.receive(RequestStreamFrame))
+        await trio.sleep(5)
+        stream_id = asked[-1].stream_id
+        await peer.send(PayloadFrame(stream_id, next=True, complete=True, data=b"item"))
+
+    timeouts = 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with connect(script.dial, reconnect=Reconnect()) as requester:
+            async with requester.request_stream(Payload(b"?"), idempotent=True) as stream:
+                item = None
+                while item is None:
+                    with trio.move_on_after(1):
+                        item = await stream.receive()
+                    timeouts += item is None
+                assert item.data == b"item"
+    assert timeouts >= 9
+    assert len(asked) == 2
 
 
 async def test_a_channel_is_not_repeated(autojump_clock):

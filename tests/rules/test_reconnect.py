@@ -619,6 +619,35 @@ async def test_a_faulty_function(autojump_clock, caplog):
     assert "has failed" in caplog.text
 
 
+@pytest.mark.parametrize("role", ["dial", "setup", "accept"])
+async def test_a_fault_at_the_end_of_an_attempts_time(role, autojump_clock):
+    """A nursery gives it in one group with the cancellation; it is a fault all the same."""
+
+    async def clean_up():
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise Mine("a fault")
+
+    async def fail(*_):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(clean_up)
+            nursery.start_soon(trio.sleep_forever)
+
+    @asynccontextmanager
+    async def dial():
+        if role == "dial":
+            await fail()
+        yield memory_transport_pair()[0]
+
+    options = {"setup": {"setup": fail}, "accept": {"responder": fail}}.get(role, {})
+    with pytest.raises(ExceptionGroup) as caught:
+        async with connect(dial, reconnect=Reconnect(), **options):
+            raise AssertionError
+    assert caught.group_contains(Mine)
+    assert not caught.group_contains(trio.Cancelled)
+
+
 async def test_a_function_that_gives_up(autojump_clock):
     """It raises the refusal: it knows no better token."""
 
