@@ -1,45 +1,66 @@
 """Handlers by route: `Router`, its decorators, and the client's side, `Caller`.
 
-The modules, in reading order:
+The modules, in reading order. A router, and what is registered on it:
 
 - ``router``: `Router`, as applications use it
+- ``kinds``: what handlers answer: interactions, and deliveries of other protocols
 - ``templates``: routes with variables, and the search for the handler of a route
-- ``table``: the handlers of a router, and the routers it includes
+- ``parameters``: the parameters of handlers, and where their values come from
+- ``marks``: the marks of parameters that the data of the peer never fill
+- ``variables``: the variables of a route as values
+- ``signature``: what a handler takes and returns, read once from its annotations
 - ``registered``: a handler with its settings and its layers
 - ``layers``: what a router, an inclusion or a handler puts around requests
-- ``kinds``: what handlers answer: interactions, and deliveries of other protocols
-- ``parameters``: the parameters of handlers, and where their values come from
-- ``signature``: what a handler takes and returns, read once from its annotations
-- ``marks``: the marks of parameters that the data of the peer never fill
+- ``table``: the handlers of a router, and the routers it includes
+
+Who is admitted:
+
 - ``access``: what an authenticator is asked about
 - ``hooks``: how the functions that admit connections and requests are called
 - ``guards``: which of these functions must admit a connection or a request
+
+What is around a request:
+
 - ``call``: one handled request
-- ``providers``: where objects come from that handlers need
-- ``plans``: which providers the handlers of a router need, and in which order
-- ``supplies``: what providers have made, for a served router, a connection and a request
 - ``one_block``: how one block of the application is entered and left
 - ``middleware``: code of the application around every request, and how it is run
 - ``call_limits``: middleware that limits how many calls there are
 - ``deadlines``: how long a requester waits, sent with its requests
-- ``outgoing``: the same around the requests that the application makes
 - ``error_map``: which error the requester gets for which exception
+
+What is made for handlers:
+
+- ``providers``: where objects come from that handlers need
+- ``plans``: which providers the handlers of a router need, and in which order
+- ``supplies``: what providers have made, for a served router, a connection and a request
+
+On one connection:
+
 - ``bound``: a router on one connection
 - ``finder``: from the metadata of a request to its handler
-- ``request``: what a router knows of a request
-- ``variables``: the variables of a route as values
+- ``request``: what a router knows of a request, and where it is handled
 - ``handler``: a handler on one connection, with what fills its parameters and writes its result
-- ``events``: the handler of events, on one connection of their sender
-- ``admission``: asks the guards about a connection of another protocol
-- ``stand_ins``: what stands for the SETUP and the requester of a peer of another protocol
 - ``converted_streams``: streams of payloads as streams of objects, and back
 - ``owned_items``: the items of an answer, within a block that lives as long as they do
 - ``refusals``: the texts for peer and log, of requests that are refused or fail
+
+Connections of other protocols:
+
+- ``stand_ins``: what stands for the SETUP and the requester of a peer of another protocol
+- ``admission``: asks the guards about a connection of another protocol
+- ``events``: the handler of events, on one connection of their sender
+
+The side of the client:
+
 - ``declarations``: handlers that both ends share: marks, and what is marked
 - ``declared_calls``: from the arguments of a call to the request for a declared handler
+- ``caller``: the client's side of a router
+- ``outgoing``: middleware around the requests that the application makes
+
+For people and tools:
+
 - ``descriptions``: what a router answers, for people and tools
 - ``client_module``: a module for clients that do not have the code of the server
-- ``caller``: the client's side of a router
 """
 
 from __future__ import annotations
