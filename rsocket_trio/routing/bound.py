@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from itertools import chain
 from types import AsyncGeneratorType
@@ -67,14 +67,15 @@ class BoundRouter(Responder, BodyResponder):
         self._supplies = supplies
         self._accept_resume = accept_resume
 
-    def interactions(self, route: str) -> frozenset[Interaction]:
-        """Return the interactions for which there is a handler of this route."""
-        return frozenset(each for each in Interaction if self._registered[each].find(route))
-
-    def signature_of(self, interaction: Interaction, route: str) -> Signature | None:
-        """Return what is known about the handler of a route; ``None`` if there is none."""
-        found = self._registered[interaction].find(route)
-        return None if found is None else found[0].signature
+    def first_of(
+        self, interactions: Iterable[Interaction], route: str
+    ) -> tuple[Interaction, Signature] | None:
+        """Return the first of some interactions that this route has a handler for, and that one."""
+        for interaction in interactions:
+            found = self._registered[interaction].find(route)
+            if found is not None:
+                return interaction, found[0].signature
+        return None
 
     def routes(self) -> frozenset[str]:
         """Return the routes that have a handler; those without variables."""

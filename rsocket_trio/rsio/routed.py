@@ -105,11 +105,10 @@ class _Routes:
         interaction = Interaction.REQUEST_STREAM
         signature = None
         if isinstance(responder, BoundRouter):
-            known = [each for each in _KINDS if each in responder.interactions(route)]
-            if not known:
+            found = responder.first_of(_KINDS, route)
+            if found is None:
                 return self._unknown(responder, route)
-            interaction = known[0]
-            signature = responder.signature_of(interaction, route)
+            interaction, signature = found
         try:
             metadata = Metadata(route=route, data_mime_type=MIME.JSON if pairs else None).encode()
         except MetadataError:  # longer than a route may be, so that nobody can have it

@@ -132,8 +132,8 @@ class _Routes:
         meant = _meant(flags)
         if not isinstance(self._responder, BoundRouter):
             return meant
-        there = [each for each in _KINDS if each in self._responder.interactions(route)]
-        return meant if meant in there else there[0] if there else None
+        found = self._responder.first_of((meant, *_KINDS), route)
+        return None if found is None else found[0]
 
     def _unknown(self, service: str, name: str, meant: Interaction) -> ServedMethod | None:
         """Let guards and middleware see a call without a handler, if there are any."""
