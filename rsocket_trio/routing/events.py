@@ -26,7 +26,7 @@ from .parameters import Route, Source
 from .refusals import noted, why
 from .request import Place, Request
 from .router import Router, check_own_accept
-from .signature import Signature, check_unheard
+from .signature import Signature, check_unheard, no_authenticator
 from .stand_ins import mute_requester, setup_of
 from .supplies import Supplies
 
@@ -57,10 +57,7 @@ def handler_of_events(router: Router) -> Registered:
     asked = any(layer.guard.authenticate for layer in (table.layer, *registered.layers))
     for parameter in registered.signature.parameters:
         if parameter.source is Source.PRINCIPAL and not asked:
-            raise TypeError(
-                f"{registered.signature.name} takes the principal as {parameter.name!r}, but its "
-                "Router has no authenticator: give it authenticate="
-            )
+            raise no_authenticator(registered.signature, parameter)
     return registered
 
 

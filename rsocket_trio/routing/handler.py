@@ -30,7 +30,7 @@ from .owned_items import OwnedItems, PublishedItems, published
 from .parameters import EMPTY, Parameter, Route, Source, fact_of
 from .refusals import answer_refused, data_refused, named, noted, unreadable, variable_refused
 from .registered import Settings
-from .signature import Signature
+from .signature import Signature, no_authenticator
 from .variables import variable_reader
 
 if TYPE_CHECKING:
@@ -375,12 +375,8 @@ def _body(
 
 
 def _principal(context: Context, signature: Signature, parameter: Parameter) -> Fill:
-    if not context.guarded:
-        # Without an authenticator the handler must not answer.
-        raise TypeError(
-            f"{signature.name} takes the principal as {parameter.name!r}, but its Router has no "
-            "authenticator: give it authenticate="
-        )
+    if not context.guarded:  # then the handler must not answer
+        raise no_authenticator(signature, parameter)
     if allows_none(parameter.annotation):
         return lambda _request, _payload, _arriving, call: cast("Call", call).principal
 

@@ -43,6 +43,7 @@ __all__ = [
     "check_taken",
     "check_unheard",
     "hints_of",
+    "no_authenticator",
     "read_signature",
 ]
 
@@ -320,6 +321,14 @@ def check_taken(signature: Signature, names: Collection[str]) -> None:
         if name not in taken:
             reason = f"no parameter takes the variable {{{name}}} of its route: add `{name}: str`"
             raise wrong(signature.function, signature.interaction, f"{reason} (or int, UUID, ...)")
+
+
+def no_authenticator(signature: Signature, parameter: Parameter) -> TypeError:
+    """Return the error for a handler that takes the principal, where nobody is asked for one."""
+    return TypeError(
+        f"{signature.name} takes the principal as {parameter.name!r}, but its Router has no "
+        "authenticator: give it authenticate="
+    )
 
 
 def check_unheard(signature: Signature | None, result: object) -> None:

@@ -1,11 +1,15 @@
-"""Requests to a router without a connection."""
+"""Requests to a router: without a connection, and by a client with options of `connect`."""
+
+from contextlib import asynccontextmanager
 
 import trio
 
+from rsocket_trio import connect
 from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry
 from rsocket_trio.metadata.mime_types import MIME
 from rsocket_trio.metadata.routing import encode_route
 from rsocket_trio.payload import Payload
+from rsocket_trio.testing import served
 
 
 def request(data=b"", route=None, *, more=()):
@@ -26,3 +30,10 @@ def channel_of(*payloads):
         send.send_nowait(payload)
     send.close()
     return receive
+
+
+@asynccontextmanager
+async def client_of(router, **options):
+    """A client of a router, by `connect` with these options."""
+    async with served(router) as dial, connect(dial, **options) as requester:
+        yield requester

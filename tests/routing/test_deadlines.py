@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -17,13 +16,11 @@ from rsocket_trio import (
     Invalid,
     Rejected,
     Router,
-    connect,
     send_deadline,
     ttrpc,
 )
 from rsocket_trio.metadata import Metadata
-from rsocket_trio.server import serve_transport
-from rsocket_trio.transports import memory_transport_pair
+from tests.routing.requests import client_of
 from tests.ttrpc.scenes import pair
 
 
@@ -54,16 +51,6 @@ def application(deadlines, further=None):
             yield 1
 
     return router
-
-
-@asynccontextmanager
-async def client_of(router, **options):
-    here, there = memory_transport_pair()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_transport, router, there)
-        async with connect(here, **options) as requester:
-            yield requester
-        nursery.cancel_scope.cancel()
 
 
 async def test_it_travels_over_three_hops(autojump_clock):

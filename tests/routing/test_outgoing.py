@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import attrs
 import pytest
@@ -22,9 +22,8 @@ from rsocket_trio import (
     errors,
 )
 from rsocket_trio.metadata import BearerAuthentication, Metadata
-from rsocket_trio.server import serve_transport
 from rsocket_trio.testing import connected_pair
-from rsocket_trio.transports import memory_transport_pair
+from tests.routing.requests import client_of
 
 ROUTES = ["response", "stream", "channel", "drop"]
 
@@ -78,17 +77,6 @@ def recorder(trace):
             trace.append(f"{line} {call.outcome} {call.items} {error}".strip())
 
     return recorded
-
-
-@asynccontextmanager
-async def client_of(router, **options):
-    """A client with middleware of `connect`."""
-    here, there = memory_transport_pair()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_transport, router, there)
-        async with connect(here, **options) as requester:
-            yield requester
-        nursery.cancel_scope.cancel()
 
 
 async def by_caller(caller, route):
