@@ -11,16 +11,29 @@ import trio
 
 from ..payload import Payload
 from ..reactive_streams.interfaces import Publisher
-from ..reactive_streams.iterating import counted, iterator_over
+from ..reactive_streams.iterating import close_iterator, counted, iterator_over
 from ..reactive_streams.unread import ElementCounter
 from ..streamed import AnyPayload, StreamedPayload
 
-__all__ = ["READY", "DecodedChannel", "EncodedItems"]
+__all__ = ["READY", "DecodedChannel", "EncodedItems", "in_one_piece"]
 
 T = TypeVar("T")
 
 READY: Final = (Payload, StreamedPayload)
 """Results of these types are sent as they are."""
+
+
+async def in_one_piece(answer: StreamedPayload) -> bytes:
+    """Return the data of an answer over a wire that has no chunks, and close what gives them.
+
+    Checkpoint: as the iterator of the chunks does.
+    If cancelled: the iterator is closed.
+    """
+    chunks = aiter(answer.data)
+    try:
+        return b"".join([chunk async for chunk in chunks])
+    finally:
+        await close_iterator(chunks)
 
 
 class EncodedItems(AsyncIterator[AnyPayload]):

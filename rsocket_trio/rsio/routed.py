@@ -23,6 +23,7 @@ from ..protocol.interaction import Interaction
 from ..responder import Acceptor, Responder, accept_with
 from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
+from ..routing.converted_streams import in_one_piece
 from ..routing.parameters import register_fact
 from ..routing.request import NoHandler
 from ..routing.stand_ins import mute_requester, setup_of
@@ -180,7 +181,7 @@ class _Answers(AsyncIterator[bytes]):
             self._iterator = aiter(self._items)
         item: Any = await self._iterator.__anext__()
         if isinstance(item, StreamedPayload):
-            return b"".join([chunk async for chunk in item.data])
+            return await in_one_piece(item)
         return cast("bytes", item.data)
 
     async def aclose(self) -> None:

@@ -27,6 +27,7 @@ from ..protocol.interaction import Interaction
 from ..responder import Responder, accept_with
 from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
+from ..routing.converted_streams import in_one_piece
 from ..routing.request import NoHandler
 from ..routing.stand_ins import mute_requester, setup_of
 from ..sockets.byte_stream import TransportInfo
@@ -161,7 +162,7 @@ class _Routes:
         async def reply(data: bytes, call: Call) -> AnyPayload | None:
             answer = await responder.request_response(payload(data, call))
             if isinstance(answer, StreamedPayload):
-                return Payload(b"".join([chunk async for chunk in answer.data]))
+                return Payload(await in_one_piece(answer))
             return answer
 
         async def take(data: bytes, call: Call) -> None:

@@ -18,6 +18,7 @@ from rsocket_trio import (
     RequestFacts,
     Router,
     Setup,
+    StreamedPayload,
     TransportInfo,
     rsio,
 )
@@ -112,6 +113,24 @@ def router() -> Router:
 async def test_the_query_gives_the_arguments(name, answer):
     async with pair(router()) as connection:
         assert await collect(connection.publisher(name)) == answer
+
+
+async def test_an_answer_in_chunks_is_one_element():
+    """What gives the chunks is closed, as over a wire that sends them one by one."""
+    app = Router()
+    send, chunks = trio.open_memory_channel[bytes](2)
+    send.send_nowait(b"in ")
+    send.send_nowait(b"chunks")
+    send.close()
+
+    @app.request_response("chunks")
+    async def answer() -> StreamedPayload:
+        return StreamedPayload(chunks)
+
+    async with pair(app) as connection:
+        assert await collect(connection.publisher("chunks")) == [b"in chunks"]
+    with pytest.raises(trio.ClosedResourceError):
+        chunks.receive_nowait()
 
 
 async def test_a_publisher_of_elements_of_one_size_keeps_it():

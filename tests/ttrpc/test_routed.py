@@ -358,6 +358,26 @@ async def test_another_responder():
         assert answers[11].code == StatusCode.UNKNOWN
 
 
+async def test_an_answer_in_chunks_is_one_message():
+    """What gives the chunks is closed, as over a wire that sends them one by one."""
+    app = Router()
+    send, chunks = trio.open_memory_channel[bytes](2)
+    send.send_nowait(b"in ")
+    send.send_nowait(b"chunks")
+    send.close()
+
+    @app.request_response(ROUTE + "Any")
+    async def answer() -> StreamedPayload:
+        return StreamedPayload(chunks)
+
+    async with stranger_to(app) as stranger:
+        await stranger.send(request(1, "Any", b""))
+        [response] = [each for each in await stranger.drain() if each.kind == 2]
+        assert response.payload == b"in chunks"
+    with pytest.raises(trio.ClosedResourceError):
+        chunks.receive_nowait()
+
+
 # -- both wires ---------------------------------------------------------------------------------
 
 
