@@ -94,18 +94,13 @@ async def access_log(call: Call) -> AsyncIterator[None]:
         log.info("%s %s %s %.0f ms", who, call.route.name, call.outcome, took)
 
 
-def user_of(call: Call) -> object:
-    """Say for whom calls are counted."""
-    return call.principal
-
-
 router = Router(
     lifespan=open_history,
     authenticate=authenticate,
     middleware=[
         access_log,
-        rate_limit(10, burst=30, by=user_of),
-        concurrency_limit(50, by=user_of),
+        rate_limit(10, burst=30, by="principal"),
+        concurrency_limit(50, by="principal"),
     ],
     errors={
         NotHereError: NotInRoom("join the room first"),
