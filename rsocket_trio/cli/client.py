@@ -6,6 +6,7 @@ end the command in order (`rsocket_trio.cli.interrupt`).
 
 from __future__ import annotations
 
+import logging
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,15 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rsocket_trio import ClientResume, ConnectionConfig, LeaseOptions, Payload, connect
+from rsocket_trio import (
+    ClientResume,
+    ConnectionConfig,
+    ConnectionState,
+    LeaseOptions,
+    Payload,
+    Reconnect,
+    connect,
+)
 from rsocket_trio.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -27,13 +36,13 @@ from rsocket_trio.errors import (
     SetupError,
     StreamError,
 )
-from rsocket_trio.uri import Uri, parse_uri
+from rsocket_trio.uri import Uri, parse_uri, shown
 
 from .certificates import client_context
 from .data_types import DataType, hint
-from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure, unreachable
+from .exits import PEER_ERROR, TIMED_OUT, UNREACHABLE, USAGE, Failure, unreachable
 from .interrupt import Interruption, interruptible
-from .logs import log_to_stderr
+from .logs import log_to_stderr, logger
 from .metadata import setup_metadata
 from .payloads import read_metadata
 
@@ -52,11 +61,11 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         The result of ``work``, or 128 plus the number of the signal that stopped it.
 
     Raises:
-        Failure: There is no connection, it was lost, the peer answered with an error, or the
-            options are wrong.
+        Failure: There is no connection, it was lost, the peer answered with an error, the time
+            was over, or the options are wrong.
         BrokenPipeError: The reader of the output has closed the pipe.
     """
-    log_to_stderr(args)
+    log_to_stderr(args, normally=logging.INFO if args.reconnect else logging.WARNING)
     opened = partial(
         connect,
         args.uri,
@@ -71,6 +80,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         # The command itself bounds its concurrent requests, so all of them may wait.
         lease=LeaseOptions(max_waiting=sys.maxsize) if args.lease else None,
         resume=None if args.resume is None else ClientResume(session_lifetime=args.resume),
+        reconnect=Reconnect() if args.reconnect else None,
     )
 
     async def connected(stop: Interruption) -> int:
@@ -80,12 +90,17 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
                 requester = await stack.enter_async_context(opened())
             except ValueError as error:  # the parser has checked the URI, so it is a header
                 raise Failure(f"--header: {error}", USAGE) from error
+            if args.reconnect:
+                stack.enter_context(stop.beside(_tell, requester, args.uri))
             with stop.work():
                 status = await work(requester)
         return status
 
     try:
-        return trio.run(interruptible, connected)
+        return trio.run(interruptible, connected, args.timeout)
+    except trio.TooSlowError as error:
+        text = f"{shown(args.uri)}: not done within {args.timeout:g} s (--timeout)"
+        raise Failure(text, TIMED_OUT) from error
     except StreamError as error:
         raise Failure(f"the peer answered {error}{hint(error, args)}", PEER_ERROR) from error
     except SetupError as error:
@@ -97,6 +112,12 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         raise Failure(str(error), USAGE) from error
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
         raise unreachable(parse_uri(args.uri), error, _hint(error)) from error
+
+
+async def _tell(requester: Requester, uri: str) -> None:
+    async for state in requester.states():
+        if state is not ConnectionState.CLOSED:  # the error of the command says so
+            logger.info("%s: %s", shown(uri), state.value)
 
 
 def _hint(error: Exception) -> str:

@@ -21,6 +21,7 @@ exit status:
   3    the connection failed, was refused or was lost; serve: cannot listen; lumberjack
        ship: nothing was acknowledged for --timeout
   4    standard input, standard output, a file or the spool failed
+  124  request, fnf, stream, channel, push, routes, bench: the time of --timeout was over
   130  stopped by Ctrl-C (143: by SIGTERM)
   141  the program that reads the output has closed the pipe
 """

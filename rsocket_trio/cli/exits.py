@@ -11,6 +11,7 @@ __all__ = [
     "DONE",
     "LOCAL_IO",
     "PEER_ERROR",
+    "TIMED_OUT",
     "UNREACHABLE",
     "USAGE",
     "Failure",
@@ -27,6 +28,8 @@ UNREACHABLE: Final = 3
 """The connection failed, was refused or was lost; ``serve``: cannot listen."""
 LOCAL_IO: Final = 4
 """Standard input, standard output, a file or the spool failed."""
+TIMED_OUT: Final = 124
+"""``--timeout`` was over first; ``timeout`` of the shell has the same status."""
 BROKEN_PIPE: Final = 141
 """The reader of the output has closed the pipe (``| head -1``): 128 + 13, as for SIGPIPE."""
 

@@ -1,14 +1,16 @@
-"""Ctrl-C and SIGTERM for the commands that connect: `interruptible`.
+"""Ctrl-C, SIGTERM and a limit of time for the commands that connect: `interruptible`.
 
 The first signal cancels the work and closes the connection, so the peer receives CANCEL and an
-orderly end. A second signal, or one second of waiting, stops everything.
+orderly end. A second signal, or one second of waiting, stops everything. So does the end of the
+time, without a second signal.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from math import inf
+from typing import Any, Final
 
 import trio
 
@@ -26,16 +28,44 @@ class Interruption:
         received: The number of the first signal, or ``None``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nursery: trio.Nursery, deadline: float) -> None:
         self.received: int | None = None
-        self._everything = trio.CancelScope()
+        self._nursery = nursery
+        self._deadline = deadline
+        self._everything = trio.CancelScope(deadline=deadline)
         self._work: trio.CancelScope | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether the time was over before the work ended."""
+        work_cut = self._work is not None and self._work.cancelled_caught
+        return self.received is None and (work_cut or self._everything.cancelled_caught)
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Let the first signal cancel the block, but not the connection around it."""
-        with trio.CancelScope() as self._work:
+        """Let the first signal and the deadline cancel the block, but not what is around it."""
+        with trio.CancelScope(deadline=self._deadline) as self._work:
+            self._everything.deadline = self._deadline + _CLOSE_TIME
+            try:
+                yield
+            finally:
+                if not self._work.cancel_called:  # to close takes the time that it takes
+                    self._everything.deadline = inf
+
+    @contextmanager
+    def beside(self, function: Callable[..., Awaitable[None]], *args: Any) -> Iterator[None]:
+        """Run a function that raises nothing in a task, until the block is left."""
+        scope = trio.CancelScope()
+
+        async def run() -> None:
+            with scope:
+                await function(*args)
+
+        self._nursery.start_soon(run)
+        try:
             yield
+        finally:
+            scope.cancel(reason="the work has ended")
 
     async def _watch(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
@@ -47,23 +77,30 @@ class Interruption:
             self.received = self.received or number
 
 
-async def interruptible(work: Callable[[Interruption], Awaitable[int]]) -> int:
+async def interruptible(
+    work: Callable[[Interruption], Awaitable[int]], seconds: float = inf
+) -> int:
     """Run ``work`` until it ends or a signal stops it.
+
+    Args:
+        work: What to run; it does its part between connecting and closing in `Interruption.work`.
+        seconds: How long that part may take, with all that is before it.
 
     Returns:
         The result of ``work``, or 128 plus the number of the signal.
 
     Raises:
+        trio.TooSlowError: The time was over first.
         Exception: Any exception of ``work``, unchanged.
 
     Checkpoint: always.
     If cancelled: ``work`` is cancelled.
     """
-    stop = Interruption()
     status = 0
     failure: Exception | None = None
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
+            stop = Interruption(nursery, trio.current_time() + seconds)
             nursery.start_soon(stop._watch, signals)  # noqa: SLF001  a class of this module
             with stop._everything:  # noqa: SLF001  a class of this module
                 try:
@@ -73,6 +110,8 @@ async def interruptible(work: Callable[[Interruption], Awaitable[int]]) -> int:
             nursery.cancel_scope.cancel(reason="done")
     if stop.received is not None:
         return 128 + stop.received
+    if stop.late:
+        raise trio.TooSlowError
     if failure is not None:
         raise failure
     return status

@@ -201,6 +201,20 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help="if the connection is lost, try for SECONDS to resume the session over a new one",
     )
     group.add_argument(
+        "--reconnect",
+        action="store_true",
+        help="wait for a server that is not there, and for the next one when it stops; print each"
+        " change on standard error",
+    )
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=above_zero,
+        default=math.inf,
+        help="how long all of it may take, from connecting on; then the request is cancelled, and"
+        " the status is 124 (default: no limit)",
+    )
+    group.add_argument(
         "--header",
         metavar="'NAME: VALUE'",
         dest="headers",

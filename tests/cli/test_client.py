@@ -8,6 +8,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 import trustme
@@ -234,6 +235,73 @@ def test_control_c_while_connecting(start_cli: StartCli) -> None:
             process.send_signal(signal.SIGINT)
             assert process.communicate() == (b"", b"")
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize("options", [(), ("--no-confirm-setup",), ("--reconnect", "--quiet")])
+def test_a_limit_of_time(cli: Cli, options: tuple[str, ...]) -> None:
+    """--timeout bounds connecting and the request: one line, and a status of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # It never answers.
+        uri = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        done = cli("request", "--raw", uri, "ping", "--timeout", "0.1", *options)
+    line = f"rsocket-trio: error: {uri}: not done within 0.1 s (--timeout)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (124, b"", line.encode())
+
+
+def test_a_limit_of_time_that_is_kept(cli: Cli, server: dict[str, str]) -> None:
+    """It changes nothing."""
+    done = cli("request", "--raw", server["tcp"], "ping", "--timeout", "1e9")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"ping\n", b"")
+
+
+def _until(lines: IO[bytes], text: bytes) -> None:
+    while text not in (line := lines.readline()):
+        assert line, "the command has ended"
+
+
+def test_reconnect_waits_for_a_server(
+    start_cli: StartCli, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    """A command waits for a server that is not there yet, and says what happens to it."""
+    uri = f"unix://{tmp_path}/socket"
+    process = start_cli("request", "--raw", uri, "header", "--reconnect")
+    assert process.stderr is not None
+    _until(process.stderr, b"no session yet, after attempt 1: cannot connect to unix://")
+    serve(uri)
+    output, errors = process.communicate()
+    assert (process.returncode, output) == (0, b"None\n")
+    assert errors.endswith(f"INFO rsocket_trio.cli: {uri}: connected\n".encode())
+
+
+def test_reconnect_tells_of_a_server_that_stops(start_cli: StartCli, tmp_path: Path) -> None:
+    """The goodbye of the server is a line, while the request goes on."""
+    (tmp_path / "app.py").write_text(APP)
+    server = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--grace", "60")
+    assert server.stdout is not None
+    uri = server.stdout.readline().decode().removeprefix("listening on ").strip()
+    process = start_cli("request", "--raw", uri, "never", "--reconnect")
+    assert process.stderr is not None
+    assert server.stdout.readline() == b"asked\n"
+    server.terminate()
+    _until(process.stderr, f"rsocket_trio.cli: {uri}: draining".encode())
+    server.kill()
+    _until(process.stderr, b"the connection")
+    assert process.wait(30) == 3
+
+
+def test_reconnect_ends_at_a_final_refusal(cli: Cli, start_cli: StartCli, tmp_path: Path) -> None:
+    """Who may not connect is not made to try for ever."""
+    (tmp_path / "closed.py").write_text(
+        "from rsocket_trio import Forbidden, Router\n"
+        "async def members(auth, facts):\n"
+        "    raise Forbidden('members only')\n"
+        "app = Router(authenticate=members)\n"
+    )
+    server = start_cli("serve", "closed.py", "--listen", "tcp://127.0.0.1:0", "--quiet")
+    assert server.stdout is not None
+    uri = server.stdout.readline().decode().removeprefix("listening on ").strip()
+    done = cli("request", "--raw", uri, "--reconnect", "--timeout", "30")
+    assert done.returncode == 3
+    assert b"the peer refused the connection: FORBIDDEN: members only" in done.stderr
 
 
 OPTIONS = {

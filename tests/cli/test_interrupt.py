@@ -96,6 +96,79 @@ async def test_error_after_a_signal() -> None:
     assert await interruptible(work) == 130
 
 
+async def test_the_time_is_over_while_connecting(autojump_clock: trio.abc.Clock) -> None:
+    """Nothing is left to close, so there is no further second."""
+
+    async def work(stop: Interruption) -> int:
+        await trio.sleep_forever()
+
+    began = trio.current_time()
+    with pytest.raises(trio.TooSlowError):
+        await interruptible(work, 5)
+    assert trio.current_time() - began == pytest.approx(5)
+
+
+@pytest.mark.parametrize(("closing", "ended"), [(0.5, 5.5), (60, 6)])
+async def test_the_time_is_over_during_the_work(
+    autojump_clock: trio.abc.Clock, closing: float, ended: float
+) -> None:
+    """The work is cancelled; blocks around it close within a second, as after a signal."""
+
+    async def work(stop: Interruption) -> int:
+        await trio.sleep(3)  # connecting counts
+        with stop.work():
+            await trio.sleep_forever()
+        await trio.sleep(closing)
+        return 0
+
+    began = trio.current_time()
+    with pytest.raises(trio.TooSlowError):
+        await interruptible(work, 5)
+    assert trio.current_time() - began == pytest.approx(ended)
+
+
+@pytest.mark.parametrize("failure", [None, ValueError("the peer says no")])
+async def test_work_in_time_counts(
+    autojump_clock: trio.abc.Clock, failure: Exception | None
+) -> None:
+    """The result of work that ends in time stands, or its error, however long the close takes."""
+
+    async def work(stop: Interruption) -> int:
+        try:
+            with stop.work():
+                await trio.sleep(4)
+                if failure is not None:
+                    raise failure
+        finally:
+            await trio.sleep(60)
+        return 7
+
+    if failure is None:
+        assert await interruptible(work, 5) == 7
+    else:
+        with pytest.raises(ValueError, match="says no"):
+            await interruptible(work, 5)
+
+
+async def test_what_runs_beside_ends_with_its_block(autojump_clock: trio.abc.Clock) -> None:
+    """It does not run while the connection closes."""
+    seconds: list[float] = []
+
+    async def count() -> None:
+        while True:
+            seconds.append(trio.current_time())
+            await trio.sleep(1)
+
+    async def work(stop: Interruption) -> int:
+        with stop.beside(count):
+            await trio.sleep(2.5)
+        await trio.sleep(5)
+        return 0
+
+    assert await interruptible(work) == 0
+    assert len(seconds) == 3
+
+
 async def _signal_cancels() -> None:
     # Not sleep_forever: an autojump clock sees a pending signal as idleness.
     while True:
