@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import attrs
 
-from ..codecs import Codecs
+from ..codecs import CodecError, Codecs
 from ..codecs.compiling import Kept
+from ..codecs.registry import explain
 from .converted_streams import READY
 from .declarations import Declared, declared_in
 from .parameters import ARGUMENTS, EMPTY, Source, wrong
@@ -87,7 +88,10 @@ class Endpoint:
             return self._route, value
         route = ""
         for literal, name, write, takes_rest in self._pieces:
-            text = write(given[name] if name in given else self._defaults[name])
+            try:
+                text = write(given[name] if name in given else self._defaults[name])
+            except CodecError as error:
+                raise CodecError(f"{self._name}: {explain(error, name)}") from error.__cause__
             if not text or (not takes_rest and ("." in text or "/" in text)):
                 reason = "may not be empty" + ("" if takes_rest else ", nor have a dot or a slash")
                 raise ValueError(f"{self._name}: {name!r} is a part of the route, so it {reason}")

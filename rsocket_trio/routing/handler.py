@@ -342,9 +342,9 @@ def _variable(context: Context, signature: Signature, parameter: Parameter) -> F
     def read_or_refuse(request: Request, _: Payload, __: Arriving, ___: Any) -> Any:
         try:
             return read(request.values[at])
-        except CodecError:
-            pass
-        raise variable_refused(context, signature, parameter)
+        except CodecError as error:
+            refused = variable_refused(context, signature, parameter, error)
+        raise refused
 
     return read_or_refuse
 

@@ -78,14 +78,17 @@ def data_refused(
     return Invalid(f"{text}: {reason}" if context.explains else text)
 
 
-def variable_refused(context: Context, signature: Signature, parameter: Parameter) -> Invalid:
+def variable_refused(
+    context: Context, signature: Signature, parameter: Parameter, error: CodecError
+) -> Invalid:
     """Log a variable of a route that cannot be converted, without its value; return the answer."""
     template = "" if signature.template is None else signature.template.text
     expected = annotation_name(parameter.annotation)
     text = f"route {template!a} expects {expected} for its variable {parameter.name!r}"
+    explained = f"{text}: {why(error, parameter.name)}"
     transport = context.setup.transport
-    logger.info("request refused from %s: %s", transport.peer or transport.scheme, text)
-    return Invalid(text)
+    logger.info("request refused from %s: %s", transport.peer or transport.scheme, explained)
+    return Invalid(explained if context.explains else text)
 
 
 def why(error: CodecError, root: str) -> str:

@@ -71,8 +71,11 @@ def variable_reader(annotation: Any, codecs: Codecs) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         try:
             return decode(json.dumps(text).encode())
-        except CodecError:
-            return decode(text.encode())
+        except CodecError as error:
+            try:
+                return decode(text.encode())
+            except CodecError:
+                raise error from error.__cause__  # what is said of a text is what helps
 
     return read
 

@@ -218,9 +218,9 @@ async def test_variables_go_both_ways():
         for text, rest in (("a.b", "x"), ("a/b", "x"), ("", "x"), ("a", "")):
             with pytest.raises(ValueError, match="is a part of the route, so it may not be empty"):
                 caller.call(variables, text, 1, Colour.RED, rest)
-        with pytest.raises(CodecError):
+        with pytest.raises(CodecError, match=r"variables: number: expected int, got str"):
             caller.call(variables, "a", "1", Colour.RED, "x")
-        with pytest.raises(CodecError):
+        with pytest.raises(CodecError, match=r"variables: text: expected str, got int"):
             caller.call(variables, 1, 1, Colour.RED, "x")
 
 

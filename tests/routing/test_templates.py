@@ -8,6 +8,7 @@ from typing import Annotated
 from uuid import UUID
 
 import attrs
+import msgspec
 import pytest
 import trio
 from hypothesis import given
@@ -257,6 +258,30 @@ async def test_variables_are_converted():
             with pytest.raises(Invalid) as caught:
                 await caller.request_response(route)
             assert caught.value.message == expected
+
+
+@pytest.mark.parametrize("explained", [False, True])
+async def test_a_refused_variable_is_explained_in_the_log(explained, caplog):
+    """With the bound, and without the text; the requester learns it where the router explains."""
+    caplog.set_level("INFO")
+    router = Router(explain=explained)
+
+    @router.request_response("room.{room}")
+    async def enter(room: Annotated[str, msgspec.Meta(pattern="^[a-z]+$")]) -> None: ...
+
+    @router.request_response("id.{id}")
+    async def by_id(id: UUID) -> None: ...  # noqa: A002 - as people write it
+
+    async with connected_pair(router) as requester:
+        for route, reason in [
+            ("room.SECRET", "room: expected str that matches '^[a-z]+$', got another str"),
+            ("id.SECRET", "id: expected UUID, got another str"),
+        ]:
+            with pytest.raises(Invalid) as caught:
+                await Caller(requester).request_response(route)
+            assert caught.value.message.endswith(f": {reason}") is explained
+            assert reason in caplog.text
+    assert "SECRET" not in caplog.text
 
 
 async def test_the_limit_of_a_variable():
