@@ -13,7 +13,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from types import AsyncGeneratorType, CoroutineType, TracebackType
+from types import AsyncGeneratorType, TracebackType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import trio
@@ -24,7 +24,7 @@ from ..log_policy import logger
 from ..protocol.interaction import Interaction
 from .call import AnyCall, Call, Outcome, RouterCall
 from .guards import Visit
-from .one_block import ENDED, enter, leave, no_yield, yields_twice
+from .one_block import ENDED, UNUSED, enter, leave, no_object, no_yield, yields_twice
 from .parameters import name_of
 from .providers import Form
 from .supplies import Supplying
@@ -200,9 +200,8 @@ async def supply(call: RouterCall, steps: Iterable[Supplying], entered: Entered)
             else:
                 made = await enter(manager, partial(what, step))
             entered.append((step, manager))
-        elif type(made) is CoroutineType:
-            made.close()
-            raise TypeError(f"{what(step)} returned a coroutine: write `async def`")
+        elif type(made) in UNUSED:
+            no_object(made, what(step))
         all_made[step.node] = made
 
 

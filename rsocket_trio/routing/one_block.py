@@ -5,13 +5,24 @@ It is an async generator that yields once, or an async context manager.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import AsyncGeneratorType, CoroutineType
 from typing import Any, Final, NoReturn
 
 from ..codecs.mismatch import kind_of
 
-__all__ = ["ENDED", "enter", "is_block", "leave", "no_block", "no_yield", "yields_twice"]
+__all__ = [
+    "ENDED",
+    "UNUSED",
+    "enter",
+    "is_block",
+    "leave",
+    "no_block",
+    "no_object",
+    "no_yield",
+    "yields_twice",
+]
 
 ENDED: Final = object()
 """What `anext` gives for a generator that has ended."""
@@ -28,6 +39,25 @@ def no_block(manager: Any, what: str) -> NoReturn:
     if type(manager) is CoroutineType:
         manager.close()  # or Python would complain that nobody has awaited it
     raise TypeError(f"{what} returned {kind_of(manager)}, which is no async context manager")
+
+
+@asynccontextmanager
+async def _any_block() -> AsyncIterator[None]:
+    yield
+
+
+UNUSED: Final = frozenset([AsyncGeneratorType, CoroutineType, type(_any_block())])
+"""Types of what a function returns that only calls an async one, as a ``lambda`` does."""
+
+
+def no_object(made: Any, what: str) -> NoReturn:
+    """Refuse what a provider returned, of a type in `UNUSED`."""
+    if type(made) is CoroutineType:
+        made.close()  # as above
+    raise TypeError(
+        f"{what} returned {kind_of(made)}, which nobody awaits or enters: write `async def`, or "
+        "provide the async function itself, or a `functools.partial` of it"
+    )
 
 
 def no_yield(what: str) -> NoReturn:

@@ -7,7 +7,7 @@ enters and leaves their blocks like middleware.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -27,7 +27,7 @@ from ..stopping import Stopping
 from ..transports.base import TransportInfo
 from .call import Call, RouterCall
 from .marks import Principal, Provided, check_known
-from .one_block import enter, leave
+from .one_block import UNUSED, enter, leave, no_object
 from .parameters import FACTS, Route, fact_of
 from .plans import Node, Plan, Plans
 from .providers import Form, Need, Provider, Span
@@ -201,7 +201,8 @@ def _value_of(node: Node, values: Values) -> Any:
         raise RuntimeError(
             f"{node.provider.name} (scope {node.provider.scope!r}) has not been called: that "
             "happens when its router is given to `serve`, `connect` or a helper for tests, and not "
-            "when an acceptor function returns it. Include it in the router that is served; or "
+            "when an acceptor function returns it, nor for what is provided, included or "
+            "overridden later. Include it in the router before that is served; or "
             "call `router.accept` within `async with router.lifespan()`, and requests within the "
             "block of `connection_block()` of its result"
         ) from None
@@ -252,10 +253,11 @@ class Supplies:
         self, nodes: Mapping[Node, Setup], requester: Requester
     ) -> AsyncIterator[None]:
         values = cast("dict[object, Any]", self._values)  # of this connection only
-        async with AsyncExitStack() as stack:
-            for node, setup in nodes.items():
-                fact = partial(_fact_of, setup=setup, requester=requester)
-                await _open([node], values, fact, stack)
+        facts = {
+            node: partial(_fact_of, setup=setup, requester=requester)
+            for node, setup in nodes.items()
+        }
+        async with _opened(facts, values):
             yield
 
     def of(self, registered: object, context: Context) -> Supply | None:
@@ -280,8 +282,7 @@ async def _running(table: Table, plans: Plans) -> AsyncIterator[None]:
     values: dict[object, Any] = {}
     own: list[BaseException] = []
     with ungrouped(own):
-        async with AsyncExitStack() as stack:
-            await _open(plans.application, values, _no_fact, stack)
+        async with _opened(dict.fromkeys(plans.application, _no_fact), values):
             _RUNS.set({**before, table: values})
             try:
                 yield
@@ -310,35 +311,62 @@ class _Entered(AbstractAsyncContextManager[Any]):
         return await leave(self._manager, error, lambda: self._provider.name)
 
 
-async def _open(
-    nodes: Iterable[Node],
-    values: dict[object, Any],
-    fact: Callable[[Need], Any],
-    stack: AsyncExitStack,
-) -> None:
-    """Call providers, and keep their objects in ``values``.
+@asynccontextmanager
+async def _opened(
+    nodes: Mapping[Node, Callable[[Need], Any]], values: dict[object, Any]
+) -> AsyncIterator[None]:
+    """Call providers, keep their objects in ``values``, and leave their blocks.
 
     Args:
-        nodes: The providers, each behind those that it needs.
+        nodes: The providers, each behind those that it needs; and what gives the facts that it
+            needs.
         values: What is open already.
-        fact: Gives the facts that they need.
-        stack: Leaves their blocks.
+
+    Raises:
+        RuntimeError: A block has absorbed that another one could not be opened.
     """
-    for node in nodes:
-        arguments: list[Any] = []
-        keywords: dict[str, Any] = {}
-        for need, needed in node.needs:
-            value = _value_of(needed, values) if needed is not None else None
-            if need.mark is not Provided:
-                value = fact(need)
-            if need.by_keyword:
-                keywords[need.name] = value
-            else:
-                arguments.append(value)
-        provider = node.provider
-        made = provider.source(*arguments, **keywords)
-        if provider.form is Form.BLOCK:
-            made = await stack.enter_async_context(_Entered(made, provider))
-        elif provider.form is Form.AWAITED:
-            made = await made
-        values[node.identity] = made
+    failure: BaseException | None = None
+    try:
+        async with AsyncExitStack() as stack:
+            try:
+                for node, fact in nodes.items():
+                    values[node.identity] = await _made(node, values, fact, stack)
+            except BaseException as error:
+                failure = error
+                raise
+            yield
+        if failure is not None:
+            raise RuntimeError(
+                "a block ended before all was open: it absorbed an error of what it is around, or "
+                "a deadline of it has passed"
+            ) from failure
+    finally:
+        failure = None  # its traceback has this frame
+
+
+async def _made(
+    node: Node,
+    values: Mapping[object, Any],
+    fact: Callable[[Need], Any],
+    stack: AsyncExitStack,
+) -> Any:
+    """Call a provider, and return its object."""
+    arguments: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for need, needed in node.needs:
+        value = _value_of(needed, values) if needed is not None else None
+        if need.mark is not Provided:
+            value = fact(need)
+        if need.by_keyword:
+            keywords[need.name] = value
+        else:
+            arguments.append(value)
+    provider = node.provider
+    made = provider.source(*arguments, **keywords)
+    if provider.form is Form.BLOCK:
+        return await stack.enter_async_context(_Entered(made, provider))
+    if provider.form is Form.AWAITED:
+        return await made
+    if type(made) in UNUSED:
+        no_object(made, provider.name)
+    return made

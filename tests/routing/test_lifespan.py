@@ -1,5 +1,6 @@
 """The block around the whole time in which a router is served: `Router(lifespan=...)`."""
 
+import contextlib
 import contextvars
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -335,3 +336,22 @@ async def test_it_yields_once(lifespan: Any, said: str) -> None:
     client.close()
     with pytest.raises(RuntimeError, match=said):
         await serve_transport(Router(lifespan=lifespan), server)
+
+
+async def test_a_block_that_absorbs_the_error_of_another_one() -> None:
+    """Nothing is served without what could not be opened, and the error has its cause."""
+
+    async def absorbs() -> AsyncIterator[None]:
+        with contextlib.suppress(ValueError):
+            yield
+
+    async def fails() -> AsyncIterator[None]:
+        raise ValueError("no database")
+        yield
+
+    router = Router(lifespan=absorbs)
+    router.include(Router(lifespan=fails))
+    with pytest.raises(RuntimeError, match="a block ended before all was open") as caught:
+        async with router.lifespan():
+            raise AssertionError
+    assert repr(caught.value.__cause__) == "ValueError('no database')"

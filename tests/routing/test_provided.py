@@ -872,3 +872,37 @@ async def test_an_outcome_is_seen_by_middleware_after_a_start() -> None:
         async with Caller(requester).request_stream("x", returns=str) as got:
             assert [each async for each in got] == ["real"]
     assert outcomes == [Outcome.COMPLETED]
+
+
+@pytest.mark.parametrize("scope", ["application", "connection", "request"])
+@pytest.mark.parametrize("kind", ["coroutine", "async_generator", "_AsyncGeneratorContextManager"])
+async def test_a_function_around_an_async_one(scope: Any, kind: str, caplog: Any) -> None:
+    """A handler gets no coroutine and no block in place of its object, in no scope.
+
+    A ``lambda`` that calls the async function looks as if it made the object.
+    """
+
+    async def made() -> Database:
+        raise AssertionError
+
+    async def opened() -> AsyncIterator[Database]:
+        raise AssertionError
+        yield
+
+    block = asynccontextmanager(opened)
+    source: Any = {
+        "coroutine": lambda: made(),
+        "async_generator": lambda: opened(),
+        "_AsyncGeneratorContextManager": lambda: block(),
+    }[kind]
+    router = Router()
+    router.provide(Database, source, scope=scope)
+
+    @router.request_response("x")
+    async def x(_database: Annotated[Database, Provided]) -> None:
+        raise AssertionError
+
+    with pytest.raises((TypeError, errors.RejectedSetup, errors.ApplicationError)) as caught:
+        async with connected_pair(router) as requester:
+            await Caller(requester).request_response("x")
+    assert f"returned {kind}, which nobody awaits or enters" in f"{caught.value}{caplog.text}"
