@@ -79,10 +79,13 @@ if TYPE_CHECKING:
     from .resubscribed import resubscribed
     from .routing import (
         DEADLINE_TYPE,
+        Admitted,
         AnyCall,
         ArgumentDescription,
         Around,
         Authenticate,
+        Background,
+        BackgroundStatistics,
         Call,
         Caller,
         Deadlines,
@@ -111,6 +114,7 @@ if TYPE_CHECKING:
         declaration,
         fire_and_forget,
         injected,
+        open_background,
         rate_limit,
         request_channel,
         request_response,
@@ -119,6 +123,7 @@ if TYPE_CHECKING:
     )
     from .server import Server, ServerStatistics, serve, serve_transport
     from .sockets.allowed import Allow, Allowed
+    from .sockets.connected import Peer
     from .sockets.reloadable import ReloadableContext
     from .stopping import Stopping
     from .streamed import AnyPayload, StreamedPayload
@@ -129,6 +134,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEADLINE_TYPE",
     "Acceptor",
+    "Admitted",
     "Allow",
     "Allowed",
     "AnyCall",
@@ -140,6 +146,8 @@ __all__ = [
     "Attempt",
     "Authenticate",
     "Authentication",
+    "Background",
+    "BackgroundStatistics",
     "BearerAuthentication",
     "BodyResponder",
     "Call",
@@ -200,6 +208,7 @@ __all__ = [
     "Payload",
     "PayloadBody",
     "PayloadStream",
+    "Peer",
     "Principal",
     "ProtocolError",
     "Provided",
@@ -248,6 +257,7 @@ __all__ = [
     "declaration",
     "fire_and_forget",
     "injected",
+    "open_background",
     "parse_uri",
     "rate_limit",
     "request_channel",
@@ -291,17 +301,18 @@ _HOMES = homes_of(
         "resubscribed": "resubscribed",
         "responder": "Acceptor BodyResponder Responder ResponderWrapper ResumeFacts Setup",
         "routing": (
-            "DEADLINE_TYPE AnyCall ArgumentDescription Around Authenticate Call Caller "
-            "DeadlineStatistics Deadlines DeclaredStream Delivery ErrorMap Interaction "
-            "Introspection ItemStream MarkStream Middleware OnResume OnSetup Outcome "
-            "OutgoingCall OutgoingMiddleware Principal Provided RequestFacts Route "
-            "RouteDescription Router TypeDescription concurrency_limit declaration "
-            "fire_and_forget injected rate_limit request_channel request_response "
-            "request_stream send_deadline"
+            "DEADLINE_TYPE Admitted AnyCall ArgumentDescription Around Authenticate Background "
+            "BackgroundStatistics Call Caller DeadlineStatistics Deadlines DeclaredStream "
+            "Delivery ErrorMap Interaction Introspection ItemStream MarkStream Middleware "
+            "OnResume OnSetup Outcome OutgoingCall OutgoingMiddleware Principal Provided "
+            "RequestFacts Route RouteDescription Router TypeDescription concurrency_limit "
+            "declaration fire_and_forget injected open_background rate_limit request_channel "
+            "request_response request_stream send_deadline"
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",
         "sockets.allowed": "Allow Allowed",
+        "sockets.connected": "Peer",
         "sockets.reloadable": "ReloadableContext",
         "streamed": "AnyPayload StreamedPayload",
         "tracing": "Tracing current_trace",

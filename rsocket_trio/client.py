@@ -328,6 +328,7 @@ class _Client:
             ours=True,
             stopping=Stopping(connection.lifecycle.drain_begun),
         )
+        facts.peer._serves(connection.close_gracefully)  # noqa: SLF001 - not for applications
         accepted = await accept_with(self._responder, facts, self.requester)
         block = accepted.connection_block()
         connection.open(accepted)
@@ -357,7 +358,7 @@ async def _one_session(
             connection, block = await client.begin(session.link, setup, session.token)
             run = partial(session.run, connection)
         peer = transport.info.peer or transport.info.scheme
-        run = partial(run_within, block, peer, config.setup_timeout, run)
+        run = partial(run_within, block, peer, config.setup_timeout, connection.abandon, run)
 
         async def begin(nursery: trio.Nursery) -> None:
             await nursery.start(run)

@@ -32,6 +32,7 @@ from .interactions.sending import AnyItems
 from .log_policy import logger
 from .payload import Payload
 from .protocol.interaction import Interaction
+from .sockets.connected import Peer
 from .stopping import Stopping
 from .streamed import AnyPayload
 from .transports.base import TransportInfo
@@ -76,6 +77,7 @@ class Setup:
         principal: The identity of the client, as the authenticator of the served
             `rsocket_trio.Router` returned it; ``None`` before that, and without an authenticator.
         stopping: Tells when the connection is going to end, e.g. because this server stops.
+        peer: Ends the connection, and renews its authentication.
     """
 
     data: bytes = attrs.field(default=b"", repr=size_only)  # both may hold a password
@@ -88,6 +90,11 @@ class Setup:
     ours: bool = False
     principal: object = attrs.field(default=None, repr=size_only)  # some are tokens
     stopping: Stopping = attrs.field(factory=Stopping, repr=False, eq=False)
+    peer: Peer = attrs.field(
+        default=attrs.Factory(lambda self: Peer(self.transport), takes_self=True),
+        repr=False,
+        eq=False,
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Final, final
 
@@ -15,12 +15,14 @@ from .connection.resume_options import ServerResume, check_resume
 from .connection.resume_server import Sessions
 from .field_checks import argument, instance_of
 from .lease import LeaseOptions, LeaseSource, lease_options
+from .lifespan import served_within
 from .protocol.interaction import Interaction
 from .reactivesocket.opening import PROTOCOLS, check_protocols
 from .responder import Acceptor, Responder, check_responder, lifespan_of
 from .sealed import Sealed, make
 from .service import Registry, Service
 from .sockets.allowed import Allowed, check_allowed
+from .sockets.connected import Peer
 from .sockets.connection_limit import ConnectionLimit
 from .sockets.serving import RunningServer, Serving
 from .sockets.tls import check_context
@@ -76,6 +78,9 @@ class Server(RunningServer, metaclass=Sealed, given="serve gives one to task_sta
             accepted=registry.accepted,
             dropped_events=registry.dropped_by_all(Interaction.FIRE_AND_FORGET),
         )
+
+    def _peers(self) -> Iterable[Peer]:
+        return self._service.registry.connections.values()
 
     def _stop_connections(self, _grace: float) -> None:
         self._service.registry.stop()
@@ -184,7 +189,12 @@ async def serve(
     )
     server = make(Server, serving, service)
     listeners = [(uri, listen) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server), lifespan_of(responder))
+    lifespan, stop = lifespan_of(responder), service.registry.stop
+    await serving.run(
+        listeners,
+        lambda: task_status.started(server),
+        lambda listening: served_within(lifespan, listening, stop),
+    )
 
 
 def _service(
@@ -257,5 +267,6 @@ async def serve_transport(
     """
     service = _service(responder, config, resume, lease, protocols)
     argument("transport", transport, instance_of(FrameTransport))
-    async with lifespan_of(responder):
-        await service.serve(transport)
+    await served_within(
+        lifespan_of(responder), partial(service.serve, transport), service.registry.stop
+    )

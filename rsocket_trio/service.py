@@ -42,6 +42,7 @@ from .reactivesocket.opening import check_speakable, recognise_wire
 from .requester import Requester
 from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
 from .sealed import make
+from .sockets.connected import Peer
 from .stopping import Stopping
 from .transports.base import FrameTransport, TransportInfo
 
@@ -59,7 +60,7 @@ class Registry:
     """The connections of a server.
 
     Attributes:
-        connections: The connections that are set up and not over.
+        connections: The connections that are set up and not over, each with its peer.
         accepted: How many connections have been set up since the start.
         dropped: How many messages without an answer were dropped by connections that are over, by
             interaction.
@@ -67,7 +68,7 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, Peer] = {}
         self.accepted = 0
         self.dropped: Counter[str] = Counter()
         self.stopping = False
@@ -94,16 +95,16 @@ class Registry:
             self._asking.discard(connection)
 
     @contextmanager
-    def entered(self, connection: Connection) -> Iterator[None]:
+    def entered(self, connection: Connection, peer: Peer) -> Iterator[None]:
         """Register a connection that is set up, for the time of the block."""
-        self.connections.add(connection)
+        self.connections[connection] = peer
         self.accepted += 1
         if self.stopping:
             connection.close_gracefully(_STOPPED)
         try:
             yield
         finally:
-            self.connections.discard(connection)
+            del self.connections[connection]
             self.dropped.update(connection.dropped)
 
     def dropped_by_all(self, what: Interaction) -> int:
@@ -209,11 +210,14 @@ class Service:
                 session.admit = partial(self._accept_resume, accepted, setup)
             peer = transport.info.peer or transport.info.scheme
             async with around_connection(
-                accepted.connection_block(), peer, self.config.setup_timeout
+                accepted.connection_block(),
+                peer,
+                self.config.setup_timeout,
+                connection.abandon,
             ):
                 transport.limit_frames(None)
                 connection.open(accepted)
-                await self._run(connection, frame, frames, session)
+                await self._run(connection, setup.peer, frame, frames, session)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
         except (SetupError, RejectedResume, RemoteProtocolError) as error:
@@ -251,6 +255,7 @@ class Service:
             transport=transport.info,
             stopping=Stopping(connection.lifecycle.drain_begun),
         )
+        setup.peer._serves(connection.close_gracefully)  # noqa: SLF001 - not for applications
         try:
             # A timeout, as the loss of the client is not noticed: frames are not read yet.
             with self.registry.asking(connection), trio.move_on_after(self.config.setup_timeout):
@@ -293,11 +298,12 @@ class Service:
     async def _run(
         self,
         connection: Connection,
+        peer: Peer,
         frame: SetupFrame,
         frames: list[bytes],
         session: ServerSession | None,
     ) -> None:
-        with self.registry.entered(connection):
+        with self.registry.entered(connection, peer):
             if session is None:
                 lifetime = frame.max_lifetime_ms / 1000
                 await connection.run(frames, interval=None, max_lifetime=lifetime)
@@ -305,5 +311,5 @@ class Service:
                 await session.run(connection)
         failure = connection.lifecycle.failure
         if isinstance(failure, ConnectionClosed):
-            peer = connection.transport.info.peer
-            logger.debug("the connection to %s is over: %s", peer, failure)
+            name = connection.transport.info.peer
+            logger.debug("the connection to %s is over: %s", name, failure)

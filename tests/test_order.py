@@ -24,16 +24,19 @@ import trio.testing
 
 import rsocket_trio
 from rsocket_trio import (
+    BearerAuthentication,
     Caller,
     ConnectionClosed,
     Lease,
     LeaseGranter,
     LeaseOptions,
     Payload,
+    Peer,
     Responder,
     StreamedPayload,
     connect,
     lumberjack,
+    open_background,
     request_response,
     rsio,
     serve,
@@ -152,13 +155,19 @@ class Quiet(Responder):
 
 @asynccontextmanager
 async def rsocket(_directory):
-    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+    async with (
+        trio.open_nursery() as nursery,
+        asynccontextmanager(open_background)() as background,
+        AsyncExitStack() as stack,
+    ):
         granter = LeaseGranter(Lease(1000, 1000))
         options = {"lease": granter}
         server = await nursery.start(partial(serve, Quiet(), f"tcp://{LOCAL}", **options))
         enter = stack.enter_async_context
         requester = await enter(connect(server.uris[0], lease=LeaseOptions()))
         caller = Caller(requester)
+        (peer,) = server.peers()
+        peer._renew = lambda _auth: trio.lowlevel.checkpoint()
         body = await enter(requester.request_response_streamed(Payload(b"body")))
         left = BEGUN
         while left:  # what has arrived is given before the end
@@ -181,6 +190,8 @@ async def rsocket(_directory):
         yield SimpleNamespace(
             server=server,
             granter=granter,
+            peer=peer,
+            background=background,
             requester=requester,
             caller=caller,
             body=body,
@@ -262,6 +273,9 @@ tells(rsocket, "PayloadStream.close", lambda it: it.items.close())
 tells(rsocket, "PayloadBody.close", lambda it: it.body.close())
 tells(rsocket, "ConnectionLeases.grant", lambda it: it.leases.grant(Lease(1, 1)))
 tells(rsocket, "ConnectionLeases.statistics", lambda it: it.leases.statistics())
+tells(rsocket, "Peer.end", lambda it: it.peer.end(grace=9))
+ends(rsocket, "Peer.renew", lambda it: it.peer.renew(BearerAuthentication("token")))
+tells(rsocket, "Background.start_soon", lambda it: it.background.start_soon(trio.sleep, 0))
 tells(rsocket, "LeaseGranter.grant", lambda it: it.granter.grant(Lease(9, 9)))
 
 
@@ -690,6 +704,8 @@ SERVERS = {
 }
 for scene, server in SERVERS.items():
     tells(scene, f"{server}.stop", lambda it: it.server.stop(grace=0))
+    if scene is not collectors:
+        tells(scene, f"{server}.end", lambda it: it.server.end(bool))
     ends(scene, f"{server}.aclose", lambda it: it.server.aclose(grace=0))
 
 
@@ -974,6 +990,7 @@ ANYWHERE = {
     "PackedElements.array",
     "Requester.states",
     "RouterCall.entry",
+    *(f"{each}.peers" for each in ("LumberjackServer", "RsioServer", "Server", "TtrpcServer")),
     "EventRelay.subscribe",
     "Ping.attach",
 }
@@ -989,7 +1006,7 @@ BELOW = {
 whose methods only return numbers."""
 SAME = {"MessageStream": "ReplyStream"}
 """Classes without methods of their own: their base class has all."""
-ALSO = {Caller, LeaseGranter, lumberjack.EventRelay, rsio.RemotePublisher, rsio.Ping}
+ALSO = {Caller, LeaseGranter, Peer, lumberjack.EventRelay, rsio.RemotePublisher, rsio.Ping}
 """Classes that applications may make, and whose objects work on a connection."""
 
 

@@ -21,6 +21,7 @@ from rsocket_trio import (
     Lease,
     Metadata,
     Payload,
+    Peer,
     RequestFacts,
     ResumeFacts,
     Setup,
@@ -43,7 +44,7 @@ from rsocket_trio.sealed import make
 from rsocket_trio.ttrpc import OutgoingCall
 from rsocket_trio.ttrpc.metadata import as_metadata
 from rsocket_trio.ttrpc.server.bound import ServedMethod
-from rsocket_trio.ttrpc.server.call import Call, Peer
+from rsocket_trio.ttrpc.server.call import Call, Facts
 from rsocket_trio.ttrpc.server.service import BoundMethod
 from rsocket_trio.uri import Uri, parse_uri, shown
 from rsocket_trio.wires import wire_of
@@ -95,7 +96,7 @@ OBJECTS = [
     Subscription(parse_uri("ws://h:1/"), "events", auth=BearerAuthentication(SECRET)),
     Grant(BearerAuthentication(SECRET), Role),
     parse_subscription(f"rsio://h:1/ticks?token={SECRET}"),
-    make(Call, ServedMethod.of(BoundMethod(METHOD, print, True, "")), Peer(INFO, None), HEADERS),
+    make(Call, ServedMethod.of(BoundMethod(METHOD, print, True, "")), Facts(Peer(INFO)), HEADERS),
     make(OutgoingCall, METHOD, HEADERS, INFO),
     ttrpc.wire.messages.Request("a.B", "C", b"", 0, HEADERS),
     frames.SetupFrame(1, 0, 1, 1, metadata=BYTES, data=BYTES, resume_token=BYTES),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from rsocket_trio import Allow, Lease, LeaseOptions, ServerResume, serve
+from rsocket_trio.lifespan import served_within
+from rsocket_trio.responder import Responder, lifespan_of
 from rsocket_trio.uri import Uri, parse_uri
 from rsocket_trio.wires import wire_of
 
@@ -48,12 +50,13 @@ def run(args: argparse.Namespace) -> int:
     }
     web = _web_options(args)
     target = load_target(args.target, rsocket=bool(plain), rsio=bool(rsio))
+    served = target.accept if plain and rsio else target  # one application has one lifespan
     starts = []
     if plain:
         starts.append(
             partial(
                 serve,
-                target,
+                served,
                 *plain,
                 ssl_context=context if _any_encrypted(plain) else None,
                 lease=_lease(args),
@@ -68,14 +71,14 @@ def run(args: argparse.Namespace) -> int:
         starts.append(
             partial(
                 _serve_rsio,
-                target,
+                served,
                 rsio,
                 ssl_context=of_rsio if _any_encrypted(rsio) else None,
                 **(web if _any_websocket(rsio) else {}),
                 **options,
             )
         )
-    start = starts[0] if len(starts) == 1 else partial(_serve_all, starts)
+    start = starts[0] if len(starts) == 1 else partial(_serve_all, target, starts)
     if asks_nobody(target):
         warn_of_open(
             (
@@ -118,21 +121,31 @@ class _Servers:
 
 
 async def _serve_all(
+    target: Responder,
     starts: Sequence[Callable[..., Awaitable[None]]],
     *,
     task_status: trio.TaskStatus[_Servers],
 ) -> None:
-    refused: OSError | None = None
-    async with trio.open_nursery() as nursery:
-        try:
-            servers = [await nursery.start(each) for each in starts]
-        except OSError as error:  # raised below: the nursery would wrap it in a group
-            refused = error
-            nursery.cancel_scope.cancel(reason="an address cannot be listened on")
-        else:
-            task_status.started(_Servers(servers))
-    if refused is not None:
-        raise refused
+    servers: list[Any] = []
+
+    async def serve_each() -> None:
+        refused: OSError | None = None
+        async with trio.open_nursery() as nursery:
+            try:
+                servers.extend([await nursery.start(each) for each in starts])
+            except OSError as error:  # raised below: the nursery would wrap it in a group
+                refused = error
+                nursery.cancel_scope.cancel(reason="an address cannot be listened on")
+            else:
+                task_status.started(_Servers(servers))
+        if refused is not None:
+            raise refused
+
+    def stop() -> None:
+        for each in servers:
+            each.stop()
+
+    await served_within(lifespan_of(target), serve_each, stop)
 
 
 def _parsed(uri: str) -> Uri:

@@ -14,12 +14,13 @@ anything. `rsocket_trio.protocol` decides what is legal; this package decides wh
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from ..errors import ConnectionClosed, ErrorCode, LocalProtocolError
-from ..frames.error import encode_error
+from ..frames.error import encode_error, encode_fitting_error
 from ..log_policy import logger
 from ..protocol.keepalive_clock import KeepaliveClock
 from ..protocol.memory import ConnectionMemory
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection"]
 
+_CLOSED: Final = "the connection was closed here"
 _NOT_ACCEPTED: Final = "the connection is not accepted yet; use the requester after accept()"
 
 
@@ -190,20 +192,32 @@ class Connection:
             task_status=task_status,
         )
 
-    def close_gracefully(self, reason: str = "", error: Exception | None = None) -> None:
+    def close_gracefully(
+        self, reason: str = "", deadline: float = inf, *, error: Exception | None = None
+    ) -> None:
         """Send CONNECTION_CLOSE, let the open streams finish, then end with the peer.
 
         Args:
             reason: For the peer.
+            deadline: What is open then is cancelled, by trio's clock.
             error: Of what does not finish; by default the connection was closed here.
         """
         lifecycle = self.lifecycle
         if lifecycle.phase is Phase.OPEN:
-            frame = encode_error(0, ErrorCode.CONNECTION_CLOSE, reason.encode())
-            self.outbox.put_urgent(frame)
+            limit = self.config.limits.max_frame_size
+            words = reason.encode("utf-8", "replace")
+            self.outbox.put_urgent(
+                encode_fitting_error(0, ErrorCode.CONNECTION_CLOSE, words, limit)
+            )
+        if lifecycle.phase is Phase.OPEN or lifecycle.draining:
             if error is None:
-                error = trio.ClosedResourceError("the connection was closed here")
-            lifecycle.drain(error, linger=LINGER)
+                error = trio.ClosedResourceError(_CLOSED)
+            lifecycle.drain(error, linger=LINGER, deadline=deadline)
+
+    def abandon(self, reason: str) -> None:
+        """End at once at our own wish, and tell the peer why, as the application has failed."""
+        last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
+        self.lifecycle.end(trio.ClosedResourceError(_CLOSED), last_words=last_words)
 
     # -- callbacks of the parts -------------------------------------------------------------
 

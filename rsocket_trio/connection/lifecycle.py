@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
@@ -76,6 +77,7 @@ class Lifecycle:
         self.peer = peer
         self.home = Home()
         self._linger = 0.0  # seconds
+        self._patience = trio.CancelScope()  # how long open streams may finish
 
     @property
     def draining(self) -> bool:
@@ -154,7 +156,7 @@ class Lifecycle:
 
     # -- draining ---------------------------------------------------------------------------
 
-    def drain(self, error: Exception, *, linger: float = 0.0) -> None:
+    def drain(self, error: Exception, *, linger: float = 0.0, deadline: float = inf) -> None:
         """Allow no new streams; end with ``error`` once the open streams have finished.
 
         (Protocol.md, "Error Codes", CONNECTION_CLOSE: both sides wait for outstanding streams.)
@@ -164,7 +166,9 @@ class Lifecycle:
             linger: So many seconds at most, after the last stream, requests that have crossed this
                 end are answered, until the peer closes. A peer that has announced its own end
                 sends no more, so there is nothing to linger for.
+            deadline: What is open then ends with the connection, by trio's clock.
         """
+        self._patience.deadline = min(self._patience.deadline, deadline)
         if self.phase is Phase.OPEN:
             self.phase = Phase.DRAINING
             self.announced = error
@@ -192,9 +196,10 @@ class Lifecycle:
         Checkpoint: always.
         If cancelled: nothing changes.
         """
-        await self.drained.wait()
-        with trio.move_on_after(self._linger):
-            await self.ended.wait()
+        with self._patience:
+            await self.drained.wait()
+            with trio.move_on_after(self._linger):
+                await self.ended.wait()
         if self.announced is not None:
             self.end(self.announced)
 

@@ -256,7 +256,7 @@ class Succession:
         if failure is None:
             # What runs on it may finish, unless it is over already.
             text = "a new session follows"
-            present.connection.close_gracefully(text, ConnectionClosed(f"{text} this one"))
+            present.connection.close_gracefully(text, error=ConnectionClosed(f"{text} this one"))
         return failure
 
     async def _begin_next(self, nursery: trio.Nursery) -> Exception | None:
@@ -389,7 +389,7 @@ class Succession:
         info = connection.transport.info
         try:
             peer = info.peer or info.scheme
-            await run_within(tenure.block, peer, config.setup_timeout, run)
+            await run_within(tenure.block, peer, config.setup_timeout, connection.abandon, run)
         except NotEntered as error:
             tenure.failed(error.error, final=True)
         finally:

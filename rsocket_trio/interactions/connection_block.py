@@ -20,6 +20,9 @@ from .isolation import failure_of, parted
 __all__ = ["NotEntered", "around_connection", "run_within"]
 
 _REFUSED = "the connection was not admitted"
+_ENDED = "the application has ended the connection"
+_LAST_WORDS = 2.0
+"""How long the peer may take to get the text, in seconds."""
 
 
 @asynccontextmanager
@@ -27,6 +30,7 @@ async def around_connection(
     block: AbstractAsyncContextManager[object] | None,
     peer: str,
     patience: float,
+    end: Callable[[str], object],
     *,
     refuses: bool = True,
 ) -> AsyncIterator[None]:
@@ -36,6 +40,7 @@ async def around_connection(
         block: The block; ``None`` is none.
         peer: What the log calls the peer.
         patience: The time for entering the block, in seconds.
+        end: Ends the connection, with a text for the peer, if the block ends before it.
         refuses: An error before the connection has begun is for the peer, without its text.
 
     Raises:
@@ -48,7 +53,7 @@ async def around_connection(
     if block is None:
         yield
         return
-    held, own = _Held(block, peer), Block()
+    held, own = _Held(block, peer, end), Block()
     failure: Exception | None = None
     with own.around():
         async with trio.open_nursery() as nursery:
@@ -86,6 +91,7 @@ async def run_within(
     block: AbstractAsyncContextManager[object] | None,
     peer: str,
     patience: float,
+    end: Callable[[str], object],
     run: Callable[..., Awaitable[object]],
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -96,6 +102,7 @@ async def run_within(
         block: The block; ``None`` is none.
         peer: What the log calls the peer.
         patience: The time for entering the block, in seconds.
+        end: As for `around_connection`.
         run: Runs the connection.
         task_status: Is given to ``run``.
 
@@ -105,7 +112,7 @@ async def run_within(
     Checkpoint: as ``run`` does.
     If cancelled: the connection is cancelled, then the block is left.
     """
-    async with around_connection(block, peer, patience, refuses=False):
+    async with around_connection(block, peer, patience, end, refuses=False):
         await run(task_status=task_status)
 
 
@@ -117,9 +124,12 @@ class _Held:
         over: Is set when that has ended.
     """
 
-    def __init__(self, block: AbstractAsyncContextManager[object], peer: str) -> None:
+    def __init__(
+        self, block: AbstractAsyncContextManager[object], peer: str, end: Callable[[str], object]
+    ) -> None:
         self._block = block
         self._peer = peer
+        self._end = end
         self.connection = trio.CancelScope()
         self.over = trio.Event()
 
@@ -163,8 +173,11 @@ class _Held:
         try:
             await self.over.wait()
         except BaseException:  # also a cancellation: the handlers end before the block
-            self.connection.cancel(reason="its block has ended")
+            self._end(_ENDED)
             with trio.CancelScope(shield=True):
+                with trio.move_on_after(_LAST_WORDS):
+                    await self.over.wait()
+                self.connection.cancel(reason=_ENDED)
                 await self.over.wait()
             raise
         finally:

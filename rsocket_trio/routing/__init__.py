@@ -16,6 +16,7 @@ The modules, in reading order. A router, and what is registered on it:
 Who is admitted:
 
 - ``access``: what an authenticator is asked about
+- ``admitted``: how long an authentication holds, and what ends with it
 - ``hooks``: how the functions that admit connections and requests are called
 - ``guards``: which of these functions must admit a connection or a request
 
@@ -33,6 +34,7 @@ What is made for handlers:
 - ``providers``: where objects come from that handlers need
 - ``plans``: which providers the handlers of a router need, and in which order
 - ``supplies``: what providers have made, for a served router, a connection and a request
+- ``background``: work that goes on when its request is answered
 
 On one connection:
 
@@ -67,6 +69,8 @@ from __future__ import annotations
 
 from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
+from .admitted import Admitted
+from .background import Background, BackgroundStatistics, open_background
 from .call import AnyCall, Call, Outcome
 from .call_limits import concurrency_limit, rate_limit
 from .caller import Caller, ItemStream
@@ -97,10 +101,13 @@ from .router import Router
 
 __all__ = [
     "DEADLINE_TYPE",
+    "Admitted",
     "AnyCall",
     "ArgumentDescription",
     "Around",
     "Authenticate",
+    "Background",
+    "BackgroundStatistics",
     "Call",
     "Caller",
     "DeadlineStatistics",
@@ -129,6 +136,7 @@ __all__ = [
     "declaration",
     "fire_and_forget",
     "injected",
+    "open_background",
     "rate_limit",
     "request_channel",
     "request_response",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -20,6 +21,7 @@ from ..log_policy import logger
 
 if TYPE_CHECKING:
     from ..sockets.byte_stream import TransportInfo
+    from ..sockets.connected import Peer
 
 __all__ = ["admitted", "within"]
 
@@ -80,7 +82,7 @@ async def admitted(
 async def within(
     block: AbstractAsyncContextManager[object] | None,
     run: Callable[[], Awaitable[object]],
-    transport: TransportInfo,
+    connected: Peer,
     *,
     peer: str,
     patience: float,
@@ -90,16 +92,16 @@ async def within(
     Args:
         block: The block; ``None`` is none.
         run: Runs the connection.
-        transport: Facts about the connection.
+        connected: The connection.
         peer: What the log calls the peer, e.g. ``the sender``.
         patience: The time for entering the block, in seconds.
 
     Checkpoint: as ``run`` does.
     If cancelled: the connection is cancelled, then the block is left.
     """
-    name = f"{peer} {transport.peer or transport.scheme}"
+    name = f"{peer} {connected.transport.peer or connected.transport.scheme}"
     try:
-        async with around_connection(block, name, patience):
+        async with around_connection(block, name, patience, partial(connected.end, grace=0)):
             await run()
     except SetupError as error:
         _log_refusal(error, name)

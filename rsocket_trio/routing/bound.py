@@ -146,8 +146,10 @@ class BoundRouter(Responder, BodyResponder):
             try:
                 for step in steps:
                     if type(step) is Visit:
-                        await step.admit(call)
-                        continue
+                        bounded = await step.admit(call)
+                        if bounded is None:
+                            continue
+                        step = bounded
                     manager: Any = step(call)
                     if type(manager) is not AsyncGeneratorType:
                         if not is_block(manager):
@@ -267,7 +269,12 @@ class BoundRouter(Responder, BodyResponder):
                     lambda call: self._stream(request, arrived, payloads, call, around),
                     _counted,
                 )
-            call = await around.__aenter__()  # only guards, so there is nothing to leave
+            call, bounds = await around.admit()
+            if bounds:
+                around = Blocks(call, bounds)
+                return OwnedItems(
+                    around, lambda call: self._stream(request, arrived, payloads, call, around)
+                )
             return await self._stream(request, arrived, payloads, call, around)
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)

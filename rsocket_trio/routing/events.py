@@ -15,7 +15,6 @@ from ..codecs.registry import allows_none, annotation_name, is_bytes
 from ..errors import RejectedSetup, StreamError
 from ..metadata.mime_types import MIME
 from ..payload import Payload
-from ..stopping import Stopping
 from .call import Call, new_call
 from .guards import Fence, Guards
 from .handler import Context, Handler
@@ -31,7 +30,7 @@ from .stand_ins import mute_requester, setup_of
 from .supplies import Supplies
 
 if TYPE_CHECKING:
-    from ..transports.base import TransportInfo
+    from ..sockets.connected import Peer
     from .registered import Registered
     from .table import Table
 
@@ -65,17 +64,14 @@ def _table_of(router: Router) -> Table:
     return router._table  # noqa: SLF001 - same package; applications must not use it
 
 
-async def accept_events(
-    router: Router, transport: TransportInfo, stopping: Stopping
-) -> BoundEvents:
+async def accept_events(router: Router, peer: Peer) -> BoundEvents:
     """Ask the guards of the events handler about a connection.
 
     Guards of other handlers are not asked, because events cannot get to these handlers.
 
     Args:
         router: The router that is served.
-        transport: Facts about the connection.
-        stopping: Tells that the server stops.
+        peer: The sender.
 
     Raises:
         SetupError: The connection is refused.
@@ -86,12 +82,12 @@ async def accept_events(
     If cancelled: as the application's functions do.
     """
     registered = handler_of_events(router)
-    setup = setup_of(transport, stopping, MIME.JSON)
-    requester = mute_requester(transport)
+    setup = setup_of(peer, MIME.JSON)
+    requester = mute_requester(peer.transport)
     fence = Fence("", registered.layers, routeless=True)
     table = _table_of(router)
     supplies = Supplies.now(table)
-    guards = await Guards.accept(table.layer, (fence,), setup, requester)
+    guards = await Guards.accept(table.layer, (fence,), setup, requester, supplies.guard)
     refusal = guards.refusal_of(registered)
     if refusal is not None:
         raise RejectedSetup(refusal)

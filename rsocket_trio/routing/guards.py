@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -36,10 +37,12 @@ from ..log_policy import logger
 from ..requester import Requester
 from ..responder import ResumeFacts, Setup
 from .access import Authenticate, RequestFacts, as_composite, read_auth
+from .admitted import Admitted, Bounded, Stay
 from .hooks import NOT_ADMITTED, ask, failed, said
 from .refusals import shown
 
 if TYPE_CHECKING:
+    from ..metadata.authentication import Authentication
     from .call import RouterCall
     from .layers import Layer
     from .middleware import Step
@@ -79,7 +82,7 @@ class Guard:
 
     async def accept(
         self, setup: Setup, requester: Requester, limits: Limits = DEFAULT_LIMITS
-    ) -> Setup:
+    ) -> _Post:
         """Decide about a connection.
 
         Args:
@@ -87,15 +90,13 @@ class Guard:
             requester: For requests to the peer.
             limits: How much of the metadata is read.
 
-        Returns:
-            The SETUP, with its principal.
-
         Raises:
             SetupError: It is refused.
 
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
         """
+        stay: Stay | None = None
         # A client's own SETUP says who the client is, and nothing about the server.
         if self.authenticate is not None and not setup.ours:
             try:
@@ -104,11 +105,18 @@ class Guard:
                 raise RejectedSetup(str(error)) from None
             except MetadataError:
                 raise InvalidSetup(_UNREADABLE) from None
-            principal = await _about_setup("authenticate", self.authenticate, setup, auth, setup)
+            answer = await _about_setup("authenticate", self.authenticate, setup, auth, setup)
+            principal, until = _parts(answer)
             setup = attrs.evolve(setup, principal=principal)
+            stay = None if until == inf else Stay(principal, until)
         if self.on_setup is not None:
             await _about_setup("on_setup", self.on_setup, setup, setup, requester)
-        return setup
+        return _Post(self, setup, stay=stay)
+
+
+def _parts(answer: Any) -> tuple[Any, float]:
+    """Return the principal that an authenticator has returned, and until when it is one."""
+    return (answer.principal, answer.until) if type(answer) is Admitted else (answer, inf)
 
 
 async def _about_setup(
@@ -170,19 +178,31 @@ class _Post:
         guard: The guard.
         setup: The SETUP, with the principal it was given.
         refusal: The text for the peer, if the guard has refused the SETUP.
+        stay: What runs under the principal of the SETUP, if that may run out.
     """
 
-    __slots__ = ("guard", "refusal", "setup")
+    __slots__ = ("guard", "refusal", "setup", "stay")
 
-    def __init__(self, guard: Guard, setup: Setup, refusal: bytes | None = None) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        setup: Setup,
+        refusal: bytes | None = None,
+        stay: Stay | None = None,
+    ) -> None:
         self.guard = guard
         self.setup = setup
         self.refusal = refusal
+        self.stay = stay
 
     @property
     def asks(self) -> bool:
         """Whether requests have to pass it."""
         return self.refusal is not None or self.guard.authenticate is not None
+
+    def unnamed(self) -> Setup:
+        """Return the SETUP as the authenticator got it."""
+        return attrs.evolve(self.setup, principal=None)
 
 
 class Visit:
@@ -199,8 +219,11 @@ class Visit:
         self._post = post
         self.before = before
 
-    async def admit(self, call: RouterCall) -> None:
+    async def admit(self, call: RouterCall) -> Bounded | None:
         """Ask the guard, once for a request; the principal of the call is what it says.
+
+        Returns:
+            A block for the call, if what the guard says may run out.
 
         Raises:
             StreamError: It is refused.
@@ -211,7 +234,7 @@ class Visit:
         made, request = call._made, call._request  # noqa: SLF001 - same package
         if self in made:
             call.principal = made[self]
-            return
+            return None
         post = self._post
         if post.refusal is not None:
             raise Rejected(post.refusal)
@@ -219,28 +242,53 @@ class Visit:
         authenticate = post.guard.authenticate
         if authenticate is None:
             call.principal = made[self] = outer
-            return
-        interaction, route = request.interaction, request.route
-        facts = self._facts
+            return None
+        interaction, route, auth = request.interaction, request.route, request.auth
+        stay, setup, facts = post.stay, post.setup, self._facts
+        if stay is not None and stay.is_over:
+            if auth is None:
+                raise stay.refusal()
+            # The answer does not come from the connection then, and does not end with it.
+            stay, setup, facts = None, post.unnamed(), None
         if facts is None or facts.route is not route or outer is not None:
             facts = RequestFacts(
-                interaction=interaction, route=route, setup=post.setup, outer_principal=outer
+                interaction=interaction, route=route, setup=setup, outer_principal=outer
             )
-            if outer is None:
+            if outer is None and setup is post.setup:
                 self._facts = facts  # nearly all requests to a handler have the same facts
         try:
-            call.principal = made[self] = await ask(
-                "authenticate", authenticate, request.auth, facts
-            )
+            answer = await ask("authenticate", authenticate, auth, facts)
         except Exception as error:  # the hook is the application's
-            if addressed(error, StreamError) is not None:
-                raise
-            refusal = said(error, SetupError, RejectedResume)
-            if refusal is not None:
-                raise Rejected(refusal) from error
             which = f"{interaction.value} {shown(route.name)}"
-            failed("authenticate", authenticate, f"{which} from {_peer_of(facts.setup)}")
-            raise ApplicationError(_REQUEST_NOT_ADMITTED) from error
+            refusal = _refusal_of(error, authenticate, which, setup)
+            try:
+                if refusal is None:
+                    raise
+                raise refusal from error
+            finally:
+                del refusal  # its traceback holds this frame
+        bounded: Bounded | None = None
+        if type(answer) is Admitted:
+            own = Stay(answer.principal, answer.until)
+            answer = answer.principal
+            bounded = Bounded(own, setup.peer._own)  # noqa: SLF001 - same package
+        elif stay is not None and (auth is None or answer == stay.principal):
+            bounded = Bounded(stay)
+        call.principal = made[self] = answer
+        return bounded
+
+
+def _refusal_of(
+    error: Exception, authenticate: Authenticate, which: str, setup: Setup
+) -> StreamError | None:
+    """Return what a requester gets for an error of an authenticator; ``None``: the same."""
+    if addressed(error, StreamError) is not None:
+        return None
+    refusal = said(error, SetupError, RejectedResume)
+    if refusal is not None:
+        return Rejected(refusal)
+    failed("authenticate", authenticate, f"{which} from {_peer_of(setup)}")
+    return ApplicationError(_REQUEST_NOT_ADMITTED)
 
 
 class Guards:
@@ -251,12 +299,12 @@ class Guards:
         setup: The SETUP, with the principal that the router that is served has returned.
     """
 
-    def __init__(self, served: Layer, setup: Setup, fences: Iterable[Fence]) -> None:
+    def __init__(self, served: Layer, post: _Post, fences: Iterable[Fence]) -> None:
         self.any = False
-        self.setup = setup
+        self.setup = post.setup
         self._outermost = served
-        self._served = guard = served.guard
-        self._posts = {guard: _Post(guard, setup)}
+        self._served = served.guard
+        self._posts = {served.guard: post}
         # The longest prefix first: an unknown route is refused as the routes beside it are.
         self._fences = sorted(fences, key=lambda fence: -len(fence.prefix))
 
@@ -267,6 +315,7 @@ class Guards:
         fences: Iterable[Fence],
         setup: Setup,
         requester: Requester,
+        supplied: Callable[[Guard], Guard],
         limits: Limits = DEFAULT_LIMITS,
     ) -> Guards:
         """Ask all guards about a connection, that of the router that is served first.
@@ -276,6 +325,7 @@ class Guards:
             fences: The fences of the routers that it includes.
             setup: The SETUP.
             requester: For requests to the peer.
+            supplied: Returns a guard whose hooks get what is provided for them.
             limits: How much of the metadata is read.
 
         Raises:
@@ -284,13 +334,56 @@ class Guards:
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
         """
-        guards = cls(served, await served.guard.accept(setup, requester, limits), fences)
+        post = await supplied(served.guard).accept(setup, requester, limits)
+        guards = cls(served, post, fences)
         for fence in guards._fences:
             for guard in (layer.guard for layer in fence.layers):
                 if guard.is_needed and guard not in guards._posts:
-                    guards._posts[guard] = await _stationed(guard, setup, requester, limits)
+                    guards._posts[guard] = await _stationed(
+                        supplied(guard), setup, requester, limits
+                    )
         guards.any = any(post.asks for post in guards._posts.values())
+        setup.peer.principal = guards.setup.principal
+        if guards.any and not setup.ours:
+            setup.peer._renew = guards.renew  # noqa: SLF001 - same package
         return guards
+
+    async def renew(self, auth: Authentication | None) -> None:
+        """See `Peer.renew`. All authenticators accept it, or nothing changes.
+
+        Raises:
+            StreamError: It is refused.
+
+        Checkpoint: as the authenticators do.
+        If cancelled: nothing changes.
+        """
+        if auth is None:
+            raise Unauthenticated("an authentication is renewed by another one")
+        renewed: list[tuple[_Post, float]] = []
+        for post in self._posts.values():
+            authenticate = post.guard.authenticate
+            if authenticate is None or post.refusal is not None:
+                continue
+            setup = post.unnamed()
+            try:
+                answer = await ask("authenticate", authenticate, auth, setup)
+            except Exception as error:  # the hook is the application's
+                refusal = _refusal_of(error, authenticate, "a renewal", setup)
+                try:
+                    if refusal is None:
+                        raise
+                    raise refusal from error
+                finally:
+                    del refusal  # its traceback holds this frame
+            principal, until = _parts(answer)
+            if principal != post.setup.principal:
+                raise Forbidden("this is another principal than that of the connection")
+            renewed.append((post, until))
+        for post, until in renewed:
+            if post.stay is not None:
+                post.stay.renew(until)
+            elif until < inf:
+                post.stay = Stay(post.setup.principal, until)
 
     def steps(self, registered: Registered) -> tuple[Step, ...]:
         """Return what the requests to a handler have to pass, from the outside to the inside."""
@@ -407,7 +500,7 @@ class Guards:
 async def _stationed(guard: Guard, setup: Setup, requester: Requester, limits: Limits) -> _Post:
     """Ask the guard of an included router, which cannot refuse the connection as a whole."""
     try:
-        return _Post(guard, await guard.accept(setup, requester, limits))
+        return await guard.accept(setup, requester, limits)
     except Exception as error:  # a SetupError, or a fault of this package
         refusal = said(error, SetupError)
         if refusal is None:
@@ -421,8 +514,14 @@ async def _admit_resume(post: _Post, facts: ResumeFacts) -> None:
     if guard.on_resume is not None:
         await _about_resume("on_resume", guard.on_resume, facts, facts)
     if guard.authenticate is not None and not facts.setup.ours:
-        principal = await _about_resume("authenticate", guard.authenticate, facts, None, facts)
-        if facts.principal is not None and principal != facts.principal:
+        stay = post.stay
+        if stay is not None and stay.is_over:
+            facts = attrs.evolve(facts, setup=post.unnamed())
+        answer = await _about_resume("authenticate", guard.authenticate, facts, None, facts)
+        principal, until = _parts(answer)
+        if stay is not None and type(answer) is Admitted and principal == stay.principal:
+            stay.renew(until)
+        elif post.setup.principal is not None and principal != post.setup.principal:
             peer = facts.transport.peer
             logger.info("a session was not resumed from %s: it belongs to another principal", peer)
             raise RejectedResume(NO_SESSION)

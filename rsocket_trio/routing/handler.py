@@ -328,6 +328,7 @@ def _filler(context: Context, signature: Signature, parameter: Parameter, mime_t
                 Source.SETUP: context.setup,
                 Source.TRANSPORT: context.setup.transport,
                 Source.STOPPING: context.setup.stopping,
+                Source.PEER: context.setup.peer,
             }[parameter.source]
             return lambda _request, _payload, _arriving, _call: value
 

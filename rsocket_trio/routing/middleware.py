@@ -22,6 +22,7 @@ from ..codecs.mismatch import kind_of
 from ..errors import Canceled
 from ..log_policy import logger
 from ..protocol.interaction import Interaction
+from .admitted import Bounded
 from .call import AnyCall, Call, Outcome, RouterCall
 from .guards import Visit
 from .one_block import ENDED, UNUSED, enter, leave, no_object, no_yield, yields_twice
@@ -110,11 +111,12 @@ class Blocks(AbstractAsyncContextManager[C]):
         steps: The middleware and the guards, the outermost first.
     """
 
-    __slots__ = ("_call", "_entered", "_steps")
+    __slots__ = ("_bounds", "_call", "_entered", "_steps")
 
     def __init__(self, call: C, steps: Collection[Any]) -> None:
         self._call = call
         self._steps = steps
+        self._bounds: list[Bounded] | None = None
         self._entered: Entered = []
 
     @property
@@ -128,8 +130,13 @@ class Blocks(AbstractAsyncContextManager[C]):
         try:
             for step in self._steps:
                 if type(step) is Visit:
-                    await step.admit(call)
-                    continue
+                    bounded = await step.admit(call)
+                    if bounded is None:
+                        continue
+                    if self._bounds is not None:
+                        self._bounds.append(bounded)
+                        continue
+                    step = bounded
                 manager: Any = step(call)
                 if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
                     if await anext(manager, ENDED) is ENDED:
@@ -141,6 +148,18 @@ class Blocks(AbstractAsyncContextManager[C]):
             if not await leave_all(call, entered, error):
                 raise
         return self._call
+
+    async def admit(self) -> tuple[C, list[Bounded]]:
+        """Ask the guards, where there is nothing else.
+
+        Returns:
+            The call, and blocks that still have to be entered around it.
+
+        Checkpoint: as the guards do.
+        If cancelled: as the guards do.
+        """
+        self._bounds = []
+        return await self.__aenter__(), self._bounds
 
     async def supply(self, steps: Iterable[Supplying]) -> None:
         """See `supply`."""

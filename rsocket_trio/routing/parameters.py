@@ -33,6 +33,7 @@ from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from ..requester import Requester
 from ..responder import Setup
+from ..sockets.connected import Peer
 from ..stopping import Stopping
 from ..transports.base import TransportInfo
 from .call import Call
@@ -100,6 +101,7 @@ class Source(Enum):
     TRANSPORT = "transport"
     ROUTE = "route"
     STOPPING = "stopping"
+    PEER = "peer"
     CALL = "call"
     FACT = "fact"
     BATCH = "batch"
@@ -121,6 +123,7 @@ INJECTED: Final[dict[object, Source]] = {
     TransportInfo: Source.TRANSPORT,
     Route: Source.ROUTE,
     Stopping: Source.STOPPING,
+    Peer: Source.PEER,
     Call: Source.CALL,
 }
 

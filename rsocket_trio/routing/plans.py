@@ -17,12 +17,17 @@ import attrs
 from ..codecs.annotations import NONE, annotation_name
 from ..codecs.registry import allows_none
 from .marks import Principal, Provided
-from .providers import SPANS, Form, Need, Provider, Providers, Span
+from .parameters import name_of
+from .providers import SPANS, Form, Need, Provider, Providers, Span, hook_needs
 
 if TYPE_CHECKING:
+    from .guards import Guard
     from .registered import Registered
 
 __all__ = ["Chain", "Node", "Plan", "Plans", "plans_of"]
+
+_HOOKS: Final = {"authenticate": 2, "on_setup": 2, "on_resume": 1}
+"""The functions of a guard, and how many arguments each is called with."""
 
 Chain: TypeAlias = tuple[Providers, ...]
 """The providers of a router and of those around it, up to the one that is served."""
@@ -75,11 +80,13 @@ class Plans:
         handlers: The plans of the handlers that need something, by the ids of the handlers.
         application: What is opened while the router is served, in order.
         connection: What is opened for each connection, in order.
+        hooks: What the hooks of guards get, by the names of options and of parameters.
     """
 
     handlers: Mapping[int, Plan]
     application: tuple[Node, ...]
     connection: tuple[Node, ...]
+    hooks: Mapping[Guard, Mapping[str, Mapping[str, Node | None]]]
 
 
 def plans_of(handlers: Iterable[Registered], chains: Iterable[Chain]) -> Plans:
@@ -98,6 +105,7 @@ def plans_of(handlers: Iterable[Registered], chains: Iterable[Chain]) -> Plans:
         for provider in chain[0].always:
             if not _overridden(provider.key, chain):
                 solver.place(provider, chain)
+        solver.ask(chain)
     plans: dict[int, Plan] = {}
     for registered in handlers:
         parameters = registered.signature.provided
@@ -108,6 +116,7 @@ def plans_of(handlers: Iterable[Registered], chains: Iterable[Chain]) -> Plans:
         plans,
         tuple([node for node in every if node.span is Span.APPLICATION and _is_opened(node)]),
         tuple([node for node in every if node.span is Span.CONNECTION]),
+        solver.hooks,
     )
 
 
@@ -120,10 +129,12 @@ class _Solver:
 
     Attributes:
         nodes: The nodes so far, each behind those that it needs.
+        hooks: What the hooks of guards get.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[object, Node] = {}
+        self.hooks: dict[Guard, dict[str, dict[str, Node | None]]] = {}
         self._open: dict[object, Provider] = {}
         self._twins: dict[tuple[Provider, Provider], Provider] = {}
 
@@ -155,6 +166,32 @@ class _Solver:
                 "or hold the object with held='call'"
             )
         return Plan(parameters, call, start)
+
+    def ask(self, chain: Chain) -> None:
+        """Find what the hooks of a router get, before a connection is accepted.
+
+        Raises:
+            TypeError: As `plans_of`; or it is not there then, or another object in another place.
+        """
+        guard = chain[0].guard
+        found: dict[str, dict[str, Node | None]] = {}
+        for option, given in _HOOKS.items():
+            function = getattr(guard, option)
+            for need in hook_needs(function, given):
+                what = f"{option}={name_of(function)}"
+                node = self._found(need.annotation, chain, what, need.name)
+                if node is not None and node.span is not Span.APPLICATION:
+                    raise TypeError(
+                        f"{what} is called before a connection is accepted, and needs "
+                        f"{node.provider.name}, which has {_BELONGS[node.span]}: give it the scope "
+                        "'application'"
+                    )
+                found.setdefault(option, {})[need.name] = node
+        if found and self.hooks.setdefault(guard, found) != found:
+            raise TypeError(
+                "the hooks of a router that is included in several places would get another object "
+                "in each of them: provide in that router what they need"
+            )
 
     def place(self, provider: Provider, chain: Chain) -> Node:
         """Return the node of a provider.

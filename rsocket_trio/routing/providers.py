@@ -20,6 +20,7 @@ from ..codecs.mismatch import kind_of
 from ..metadata.builder import Metadata
 from ..requester import Requester
 from ..responder import Setup
+from ..sockets.connected import Peer
 from ..stopping import Stopping
 from ..transports.base import TransportInfo
 from .call import Call
@@ -38,6 +39,7 @@ __all__ = [
     "Scope",
     "Source",
     "Span",
+    "hook_needs",
     "read_block",
     "read_provider",
 ]
@@ -92,6 +94,7 @@ _SPANS_OF_FACTS: Final[dict[object, Span]] = {
     Requester: Span.CONNECTION,
     TransportInfo: Span.CONNECTION,
     Stopping: Span.CONNECTION,
+    Peer: Span.CONNECTION,
 }
 
 
@@ -340,6 +343,28 @@ def _needs(function: Any) -> tuple[Need, ...]:
         if need is not None:
             needs.append(need)
     return tuple(needs)
+
+
+def hook_needs(function: Any, given: int) -> tuple[Need, ...]:
+    """Read the parameters of a hook of a router that are marked as `Provided`.
+
+    Args:
+        function: The hook; ``None`` is none.
+        given: How many arguments it is called with. Annotations of these are not looked at.
+
+    Raises:
+        TypeError: An annotation cannot be evaluated.
+    """
+    if function is None:
+        return ()
+    try:
+        more = [*inspect.signature(function).parameters.values()][given:]
+    except (TypeError, ValueError):  # of a class written in C
+        return ()
+    inner, _ = unpacked(function)
+    hints = hints_of(inner) if more and inspect.isroutine(inner) and _is_python(inner) else {}
+    needs = [(each.name, marked(hints.get(each.name, EMPTY), Provided)) for each in more]
+    return tuple([Need(name, Provided, wanted, True) for name, wanted in needs if wanted])
 
 
 def _is_python(function: Any) -> bool:

@@ -60,8 +60,8 @@ class Router(Responder):
     of these names receive them, converted. See "Routes" in the how-to on handlers.
 
     Other parameters are filled by annotation. `Payload`, `Metadata`, `CompositeMetadata`,
-    `Requester`, `Setup`, `TransportInfo`, `Route`, `Stopping` and ``ZipkinTrace | None`` receive
-    these objects.
+    `Requester`, `Setup`, `Peer`, `TransportInfo`, `Route`, `Stopping` and ``ZipkinTrace | None``
+    receive these objects.
     ``Annotated[User, Principal]`` receives the principal. `ReceiveChannel[T]`, `AsyncIterable[T]`
     or ``Publisher[T]`` (`rsocket_trio.reactive_streams`) receives the items that the requester of
     a channel sends, the first included. At most one other parameter receives the data, converted
@@ -89,14 +89,17 @@ class Router(Responder):
             another transport; raises `RejectedResume` to refuse. It replaces the default rule:
             the transport must be of the same listener and the same client as that of the SETUP,
             as far as transports know (`ResumeFacts.differences`).
-        authenticate: ``await authenticate(auth, facts)`` returns a principal or raises
-            `Rejected`. It is called for each connection (``facts`` is the `Setup`), each request
-            (`RequestFacts`) and each resumption of a session (`ResumeFacts`), before all else.
+        authenticate: ``await authenticate(auth, facts)`` returns a principal, or `Admitted` with
+            the time when it runs out, or raises `Rejected`. It is called for each connection
+            (``facts`` is the `Setup`), each request (`RequestFacts`) and each resumption of a
+            session (`ResumeFacts`), before all else.
             ``auth`` is the authentication in the metadata of the SETUP or the request, or
             ``None``; a resumption never has one. ``facts.principal`` is what was returned for the
             SETUP: return it to give the request the same principal. A resumption must get the
             same principal as the SETUP, if the SETUP has one. A client's own SETUP says nothing
             about the server, so the router of a client is asked about requests only.
+            This function and the two above get objects with the scope ``"application"`` by further
+            parameters that are marked as `Provided`.
         tracing: Takes in the traces of requests, for `current_trace` and for the requests that
             handlers make to this peer.
         explain: Whether the peer learns which field of its data was refused, and which type was
@@ -171,7 +174,8 @@ class Router(Responder):
         supplies = Supplies.now(table)
         tracing = next(table.tracings(), None)
         limits: Limits = getattr(requester, "limits", DEFAULT_LIMITS)  # a stand-in has none
-        guards = await Guards.accept(table.layer, tuple(table.fences()), setup, requester, limits)
+        fences = tuple(table.fences())
+        guards = await Guards.accept(table.layer, fences, setup, requester, supplies.guard, limits)
         if tracing is not None:
             requester.tracing = tracing
         context = Context(table.settings, guards.setup, requester, guarded=False, limits=limits)
@@ -478,10 +482,10 @@ class Router(Responder):
         A function is called in the task of the handler, once for each object that it makes, however
         many need it. Its own parameters are filled in the same way: with what is marked as
         `Provided`, with the principal (``Annotated[T, Principal]``), and by their types `Call`,
-        `Metadata`, `Route`, `Setup`, `Requester`, `TransportInfo` and `Stopping`. Other parameters
-        need a default. Functions are called in the order of the parameters of the handler, inside
-        of all middleware and guards, when the request has arrived; blocks are left in the reverse
-        order, with the error of the call, if there is one.
+        `Metadata`, `Route`, `Setup`, `Requester`, `TransportInfo`, `Stopping` and `Peer`. Other
+        parameters need a default. Functions are called in the order of the parameters of the
+        handler, inside of all middleware and guards, when the request has arrived; blocks are left
+        in the reverse order, with the error of the call, if there is one.
 
         Whether all that handlers need is there, and fits, is checked when the router is served.
 

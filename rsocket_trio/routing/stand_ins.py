@@ -18,6 +18,7 @@ from ..metadata.mime_types import MIME
 from ..requester import Requester
 from ..responder import Setup
 from ..sealed import make
+from ..sockets.connected import Peer
 from ..stopping import Stopping
 from ..transports.base import FrameTransport, TransportInfo
 
@@ -25,14 +26,20 @@ __all__ = ["mute_requester", "setup_of"]
 
 
 def setup_of(
-    transport: TransportInfo, stopping: Stopping, data_mime_type: str, *, ours: bool = False
+    peer: Peer,
+    data_mime_type: str,
+    *,
+    transport: TransportInfo | None = None,
+    stopping: Stopping | None = None,
+    ours: bool = False,
 ) -> Setup:
     """Return the SETUP of a client that has sent no metadata in it.
 
     Args:
-        transport: Facts about the connection.
-        stopping: Tells that the connection is going to end.
+        peer: The client.
         data_mime_type: The MIME type of what the protocol carries.
+        transport: Facts about the connection, if they are more than those of the peer.
+        stopping: Tells that the connection is going to end; by default that of the peer.
         ours: We have opened the connection.
     """
     return Setup(
@@ -40,9 +47,10 @@ def setup_of(
         metadata_mime_type=MIME.COMPOSITE_METADATA,
         keepalive_interval=inf,
         max_lifetime=inf,
-        transport=transport,
+        transport=transport or peer.transport,
         ours=ours,
-        stopping=stopping,
+        stopping=stopping or Stopping(peer._ending),  # noqa: SLF001 - not for applications
+        peer=peer,
     )
 
 

@@ -18,11 +18,14 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+import attrs
+
 from ..codecs.registry import allows_none
 from ..interactions.block import ungrouped
 from ..metadata.builder import Metadata
 from ..requester import Requester
 from ..responder import Setup
+from ..sockets.connected import Peer
 from ..stopping import Stopping
 from ..transports.base import TransportInfo
 from .call import Call, RouterCall
@@ -33,7 +36,7 @@ from .plans import Node, Plan, Plans
 from .providers import Form, Need, Provider, Span
 
 if TYPE_CHECKING:
-    from .guards import Guards
+    from .guards import Guard, Guards
     from .handler import Context
     from .table import Table
 
@@ -184,6 +187,7 @@ def _fact_of(need: Need, setup: Setup, requester: Requester) -> Any:
         Requester: requester,
         TransportInfo: setup.transport,
         Stopping: setup.stopping,
+        Peer: setup.peer,
     }[annotation]
 
 
@@ -233,6 +237,24 @@ class Supplies:
             if node.provider.is_always:
                 _value_of(node, values)
         return cls(plans, values)
+
+    def guard(self, guard: Guard) -> Guard:
+        """Return a guard whose hooks get what is provided for them.
+
+        Raises:
+            RuntimeError: The router is not served itself.
+        """
+        given = {
+            option: partial(
+                getattr(guard, option),
+                **{
+                    name: None if node is None else _value_of(node, self._values)
+                    for name, node in nodes.items()
+                },
+            )
+            for option, nodes in self._plans.hooks.get(guard, {}).items()
+        }
+        return attrs.evolve(guard, **given) if given else guard
 
     def connection_block(
         self, guards: Guards, requester: Requester

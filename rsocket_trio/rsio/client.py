@@ -92,14 +92,14 @@ async def connect(
             lifespan_of(publish),
             await _open(target, config, ssl_context, retry) as transport,
         ):
-            link, connection, around = await host.begin(transport, "client")
+            link, connection, _, around = await host.begin(transport, "client")
             peer = transport.info.peer or transport.info.scheme
             try:
                 async with trio.open_nursery() as nursery:
                     failure: Exception | None = None
                     try:
                         await nursery.start(
-                            run_within, around, peer, config.connect_timeout, link.run
+                            run_within, around, peer, config.connect_timeout, link.goodbye, link.run
                         )
                     except NotEntered as error:
                         failure = error.error

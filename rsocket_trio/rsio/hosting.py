@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ..metadata.mime_types import MIME, check_mime_type
 from ..responder import Responder
 from ..sealed import make
+from ..sockets.connected import Peer
 from ..stopping import Stopping
 from .connection.connection import Connection
 from .connection.link import Link
@@ -55,7 +56,7 @@ class Host:
 
     async def begin(
         self, transport: FrameTransport, role: Literal["client", "server"]
-    ) -> tuple[Link, Connection, AbstractAsyncContextManager[None] | None]:
+    ) -> tuple[Link, Connection, Peer, AbstractAsyncContextManager[None] | None]:
         """Make a connection over a transport, which still has to be run, in the block.
 
         Raises:
@@ -68,11 +69,14 @@ class Host:
         block: AbstractAsyncContextManager[None] | None = None
         link = Link(transport, role, self.config, _not_yet, self._extensions.types)
         connection = make(Connection, link)
+        peer = Peer(transport.info)
+        peer._serves(link.drain)  # noqa: SLF001 - not for applications
         if self._router:
             resolve, block = await accept_router(
                 cast(Responder, self._target),
                 transport.info,
                 connection,
+                peer,
                 Stopping(link.lifecycle.drain_begun),
                 self._data_mime_type,
                 self.config.connect_timeout,
@@ -82,7 +86,7 @@ class Host:
             resolve = resolver_of(cast("Resolver | None", self._target))
         link.publications.resolve = lambda name: resolve(name, connection)
         self._extensions.attach(link, connection)
-        return link, connection, block
+        return link, connection, peer, block
 
     async def refuse(self, transport: FrameTransport, role: Literal["client", "server"]) -> None:
         """Tell the peer that the guards refuse it.

@@ -27,6 +27,7 @@ from ..routing.converted_streams import in_one_piece
 from ..routing.parameters import register_fact
 from ..routing.request import NoHandler
 from ..routing.stand_ins import mute_requester, setup_of
+from ..sockets.connected import Peer
 from ..stopping import Stopping
 from ..streamed import StreamedPayload
 from .connection.connection import Connection
@@ -50,6 +51,7 @@ async def accept_router(
     responder: Responder | Acceptor,
     info: TransportInfo,
     connection: Connection,
+    peer: Peer,
     stopping: Stopping,
     data_mime_type: str,
     patience: float,
@@ -62,6 +64,7 @@ async def accept_router(
         responder: The router.
         info: Facts about the transport.
         connection: The connection.
+        peer: The same for the application.
         stopping: Tells that the connection drains.
         data_mime_type: The MIME type of results.
         patience: The time for the guards, in seconds.
@@ -77,13 +80,13 @@ async def accept_router(
     If cancelled: the guards are cancelled.
     """
     known = attrs.evolve(info, extra={**info.extra, CONNECTION: connection})
-    setup = setup_of(known, stopping, data_mime_type, ours=ours)
+    setup = setup_of(peer, data_mime_type, transport=known, stopping=stopping, ours=ours)
 
     async def ask() -> _Routes:
         return _Routes(await accept_with(responder, setup, mute_requester(info)))
 
-    peer = "the server" if ours else "the client"
-    routes = await admitted(ask, info, peer=peer, patience=patience, setting="connect_timeout")
+    name = "the server" if ours else "the client"
+    routes = await admitted(ask, info, peer=name, patience=patience, setting="connect_timeout")
     if routes is None:
         raise ConnectFailed("the guards of the Router refused the connection")
     return routes.find, routes.connection_block()

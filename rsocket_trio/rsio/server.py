@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeAlias, final
 
@@ -14,11 +14,13 @@ from ..errors import ConnectFailed, ConnectionClosed
 from ..field_checks import FUNCTION, argument, optional
 from ..interactions.isolation import contained, parted
 from ..interactions.leftovers import isolated
+from ..lifespan import served_within
 from ..log_policy import logger
 from ..responder import lifespan_of
 from ..routing.admission import within
 from ..sealed import Sealed, make
 from ..sockets.allowed import Allowed, check_allowed
+from ..sockets.connected import Peer
 from ..sockets.connection_limit import counts_of
 from ..sockets.listen import listen_for
 from ..sockets.serving import RunningServer, Serving
@@ -66,7 +68,7 @@ class _Registry:
     def __init__(self, host: Host, on_connection: OnConnection | None) -> None:
         self._host: Final = host
         self._on_connection: Final = on_connection
-        self.links: set[Link] = set()
+        self.links: dict[Link, Peer] = {}
         self.accepted = 0
         self.published = 0
         self.stopping = False
@@ -83,11 +85,11 @@ class _Registry:
 
     async def _serve(self, transport: FrameTransport) -> None:
         try:
-            link, connection, block = await self._host.begin(transport, "server")
+            link, connection, peer, block = await self._host.begin(transport, "server")
         except ConnectFailed:
             await self._host.refuse(transport, "server")
             return
-        self.links.add(link)
+        self.links[link] = peer
         self.accepted += 1
         if self.stopping:
             link.drain(STOPPING)
@@ -95,12 +97,12 @@ class _Registry:
             await within(
                 block,
                 partial(link.run, partial(self._begin, connection)),
-                transport.info,
+                peer,
                 peer="the client",
                 patience=self._host.config.connect_timeout,
             )
         finally:
-            self.links.discard(link)
+            del self.links[link]
             self.published += link.publications.opened
         failure = link.lifecycle.failure
         if isinstance(failure, ConnectionClosed):
@@ -158,6 +160,9 @@ class RsioServer(RunningServer, metaclass=Sealed, given="serve gives one to task
     def statistics(self) -> RsioStatistics:
         """Return numbers about this server."""
         return self._registry.statistics()
+
+    def _peers(self) -> Iterable[Peer]:
+        return self._registry.links.values()
 
     def _stop_connections(self, grace: float) -> None:
         # The other half is for the goodbyes.
@@ -242,7 +247,12 @@ async def serve(
     serving = Serving()
     server = make(RsioServer, serving, registry)
     listeners = [(uri, partial(listen_for, arrivals(uri))) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server), lifespan_of(target))
+    lifespan = lifespan_of(target)
+    await serving.run(
+        listeners,
+        lambda: task_status.started(server),
+        lambda listening: served_within(lifespan, listening, partial(registry.stop, 0)),
+    )
 
 
 async def serve_stream(
@@ -273,8 +283,9 @@ async def serve_stream(
     If cancelled: streams are cancelled and the connection is closed.
     """
     registry = _registry(target, config, extensions, on_connection, data_mime_type)
-    async with as_transport(stream) as transport, lifespan_of(target):
-        await registry.serve(transport)
+    async with as_transport(stream) as transport:
+        serving = partial(registry.serve, transport)
+        await served_within(lifespan_of(target), serving, partial(registry.stop, 0))
 
 
 def _registry(

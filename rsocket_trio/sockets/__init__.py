@@ -31,6 +31,7 @@ Ends:
 Limits, and waiting:
 
 - ``allowed``: an allow-list of the users that may connect
+- ``connected``: a connection for the application, which may end it
 - ``connection_limit``: how many connections may be open at once
 - ``patient_listener``: a listener that waits while the system has no room
 - ``direct``: a socket with few system calls

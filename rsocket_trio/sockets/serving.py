@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeAlias
 
 import trio
 
 from ..entrance import Home
-from ..field_checks import argument, number
+from ..field_checks import argument, instance_of, number
 from ..uri import Uri, shown
+from .connected import Peer
 
 __all__ = ["Listen", "RunningServer", "Serving"]
 
@@ -42,11 +42,14 @@ class Serving:
         self,
         listeners: Iterable[tuple[Uri, Listen]],
         started: Callable[[], object],
-        around: AbstractAsyncContextManager[object],
+        within: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]],
     ) -> None:
         """Listen until stopped, and call ``started`` when every address accepts connections.
 
-        ``around`` is entered before and left after all of that, however it ends.
+        Args:
+            listeners: The addresses.
+            started: Called then.
+            within: Calls the function that does all of that, in the block of the application.
 
         Raises:
             OSError: An address cannot be listened on; the text names it.
@@ -56,8 +59,7 @@ class Serving:
         If cancelled: at once, with all connections.
         """
         try:
-            async with around:
-                await self._listen(listeners, started)
+            await within(partial(self._listen, listeners, started))
         finally:
             self._stopped.set()
 
@@ -124,6 +126,52 @@ class RunningServer(ABC):
     @abstractmethod
     def _stop_connections(self, grace: float) -> None:
         """Begin the graceful end of the open connections, which has ``grace`` seconds."""
+
+    @abstractmethod
+    def _peers(self) -> Iterable[Peer]:
+        """The peers of the connections that are open."""
+
+    def peers(self) -> tuple[Peer, ...]:
+        """Return the peers of the connections that are open."""
+        return tuple(self._peers())
+
+    def end(self, meant: Callable[[object], bool], reason: str = "", *, grace: float = 5.0) -> int:
+        """Begin to end what some principals have open, gracefully.
+
+        That is the connections whose principal is meant (see `Peer.end`), and at once the calls
+        on other connections whose authenticator has returned an `Admitted` of their own: they end
+        with `Unauthenticated`. What comes later is for the authenticator to refuse.
+
+        Args:
+            meant: Whether a principal is meant; called for each that is open.
+            reason: For the peers.
+            grace: As for `Peer.end`.
+
+        Returns:
+            How many connections and calls are ended.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the server.
+            TypeError: An argument is of a wrong type.
+            ValueError: ``grace`` is less than 0.
+        """
+        self._home.check("this server")
+        argument("reason", reason, instance_of(str))
+        argument("grace", grace, number(at_least=0))
+        peers = [peer for peer in self._peers() if peer.principal is not None]
+        connections = [peer for peer in peers if meant(peer.principal)]
+        calls = [
+            call
+            for peer in self._peers()
+            if peer not in connections
+            for call in peer._own  # noqa: SLF001 - not for applications
+            if meant(call.principal)
+        ]
+        for connection in connections:
+            connection.end(reason, grace=grace)
+        for call in calls:
+            call.end(reason)
+        return len(connections) + len(calls)
 
     async def aclose(self, *, grace: float = 5.0) -> None:
         """Stop gracefully.

@@ -30,8 +30,7 @@ from ..routing.bound import BoundRouter
 from ..routing.converted_streams import in_one_piece
 from ..routing.request import NoHandler
 from ..routing.stand_ins import mute_requester, setup_of
-from ..sockets.byte_stream import TransportInfo
-from ..stopping import Stopping
+from ..sockets.connected import Peer
 from ..streamed import AnyPayload, StreamedPayload
 from .codec import BYTES
 from .errors import Unimplemented
@@ -53,15 +52,14 @@ _KINDS: Final = {
 
 
 def accept_router(
-    responder: Responder, data_mime_type: str | None, patience: float, stopping: Stopping
-) -> Callable[[TransportInfo], Awaitable[Methods | None]]:
+    responder: Responder, data_mime_type: str | None, patience: float
+) -> Callable[[Peer], Awaitable[Methods | None]]:
     """Return a function that asks a responder about a connection.
 
     Args:
         responder: The router.
         data_mime_type: The MIME type of messages; by default that of protobuf.
         patience: The time for the guards, in seconds.
-        stopping: Tells that the server stops.
 
     Returns:
         The function. It returns the methods of the connection, or ``None`` if the connection is
@@ -76,8 +74,8 @@ def accept_router(
         mime_type = WellKnownMimeType.PROTOBUF.mime_type
     mime_type = check_mime_type(mime_type, "data_mime_type")
 
-    async def accept(info: TransportInfo) -> Methods | None:
-        setup = setup_of(info, stopping, mime_type)
+    async def accept(peer: Peer) -> Methods | None:
+        setup, info = setup_of(peer, mime_type), peer.transport
 
         async def ask() -> Methods:
             return _Routes(await accept_with(responder, setup, mute_requester(info)))

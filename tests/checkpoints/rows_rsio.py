@@ -7,7 +7,7 @@ from functools import partial
 import trio
 import trio.testing
 
-from rsocket_trio import ConnectFailed, Router, Stopping, rsio
+from rsocket_trio import ConnectFailed, Peer, Router, Stopping, rsio
 from rsocket_trio.reactive_streams import never
 from rsocket_trio.rsio.addresses import rsio_uri
 from rsocket_trio.rsio.carrier import as_transport, dial_rsio
@@ -149,7 +149,8 @@ async def _(scene: Scene) -> Call:
 @row("rsio.routed.accept_router")
 async def _(scene: Scene) -> Call:
     connection = await connection_of(scene)
-    asked = (Router(), connection.info, connection, Stopping(), None, 5)
+    peer = Peer(connection.info)
+    asked = (Router(), connection.info, connection, peer, Stopping(), None, 5)
     return partial(accept_router, *asked, ours=False)
 
 

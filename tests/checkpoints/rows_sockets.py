@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import os_support
+from rsocket_trio.lifespan import served_within
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from rsocket_trio.sockets.connection_limit import ConnectionCounts
 from rsocket_trio.sockets.departure import wait_gone
@@ -310,13 +311,18 @@ async def _(scene: Scene) -> Call:
         task_status.started([uri])
 
     async def call() -> None:
-        await serving.run([(ANY_PORT, listen)], partial(serving.stop, 0), nullcontext())
+        await serving.run([(ANY_PORT, listen)], partial(serving.stop, 0), lambda run: run())
 
     return call
+
+
+@row("lifespan.served_within")
+async def _(scene: Scene) -> Call:
+    return lambda: served_within(nullcontext(), trio.lowlevel.checkpoint, lambda: None)
 
 
 @row("sockets.serving.Serving.wait_stopped")
 async def _(scene: Scene) -> Call:
     serving = Serving()
-    await serving.run([], lambda: serving.stop(0), nullcontext())
+    await serving.run([], lambda: serving.stop(0), lambda run: run())
     return serving.wait_stopped

@@ -359,13 +359,22 @@ def test_nobody_could_connect(cli: Cli, tmp_path: Path, command: str) -> None:
 
 
 def test_two_protocols_have_one_target(start_cli: StartCli, tmp_path: Path) -> None:
-    """It is imported once, so both serve the same object."""
-    (tmp_path / "app.py").write_text(f"print('imported', flush=True)\n{APP}")
+    """It is imported once, and has one lifespan, so both serve the same application."""
+    (tmp_path / "app.py").write_text(
+        f"print('imported', flush=True)\n{APP}\n"
+        "from contextlib import asynccontextmanager\n"
+        "class Both(App):\n"
+        "    @asynccontextmanager\n"
+        "    async def lifespan(self):\n"
+        "        print('entered', flush=True)\n"
+        "        yield\n"
+        "both = Both()\n"
+    )
     listen = ("--listen", "tcp://127.0.0.1:0", "--listen", "rsio://127.0.0.1:0")
-    process = start_cli("serve", "app.py:app", *listen)
+    process = start_cli("serve", "app.py:both", *listen)
     assert process.stdout is not None
-    lines = [process.stdout.readline().split(b" ")[0] for _ in range(3)]
-    assert lines == [b"imported\n", b"listening", b"listening"]
+    lines = [process.stdout.readline().split(b" ")[0] for _ in range(4)]
+    assert lines == [b"imported\n", b"entered\n", b"listening", b"listening"]
 
 
 def test_a_lifespan_that_fails(tmp_path: Path) -> None:

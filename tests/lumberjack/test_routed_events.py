@@ -19,6 +19,7 @@ from rsocket_trio import (
     ConnectionClosed,
     Invalid,
     Payload,
+    Peer,
     Principal,
     Provided,
     Rejected,
@@ -27,7 +28,6 @@ from rsocket_trio import (
     RequestFacts,
     Router,
     Setup,
-    Stopping,
     TransportInfo,
 )
 from rsocket_trio.codecs import JsonCodec
@@ -563,7 +563,7 @@ async def test_guards_that_never_answer(autojump_clock, caplog):
     async def authenticate(auth, facts):
         await trio.sleep_forever()
 
-    assert await admit(guarded_by(authenticate), INFO, Stopping(), None, 10) is None
+    assert await admit(guarded_by(authenticate), Peer(INFO), None, 10) is None
     assert "did not answer within 10 s (first_byte_timeout)" in caplog.text
 
 
@@ -623,7 +623,7 @@ async def test_cancelled_everywhere():
         await trio.lowlevel.checkpoint()
         steps.append(user)
 
-    handler_of_connection, _ = await admit(router, INFO, Stopping(), hook, 10)
+    handler_of_connection, _ = await admit(router, Peer(INFO), hook, 10)
 
     async def operation():
         steps.clear()
@@ -637,7 +637,7 @@ async def test_cancelled_everywhere():
     assert await cancel_everywhere(operation, check) > 3
 
     async def admitting():
-        await admit(router, INFO, Stopping(), hook, 10)
+        await admit(router, Peer(INFO), hook, 10)
 
     async def nothing(): ...
 

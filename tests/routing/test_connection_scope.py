@@ -12,6 +12,7 @@ import trio.testing
 from rsocket_trio import (
     Caller,
     ClientResume,
+    ClosedByPeer,
     ConnectionClosed,
     ConnectionConfig,
     Forbidden,
@@ -142,13 +143,17 @@ async def test_a_server_that_is_cancelled() -> None:
 
 
 async def test_its_failure_ends_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
-    """A task of its nursery fails: the handlers are cut first, and the log has the reason."""
+    """A task of its nursery fails: the handlers are cut first, the log has the reason.
+
+    And the peer is told that it is not its fault.
+    """
     trace: list[str] = []
     router = application(trace)
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, router, TCP)
         async with connect(server.uris[0]) as one, connect(server.uris[0]) as two:
-            with pytest.raises(ConnectionClosed):
+            told = "CONNECTION_ERROR: the application has ended the connection"
+            with pytest.raises(ClosedByPeer, match=told):
                 await Caller(one).request_response("fail", returns=None)
             assert await see(two, "x") == ["x"]
         await server.aclose()
@@ -397,6 +402,30 @@ class TestOtherWires:
                 assert [bytes(item) async for item in items] == [b'"7"']
             await server.aclose()
         assert trace == ["+", "-"]
+
+    async def test_one_that_ends_before_its_connection(self, tmp_path: Any) -> None:
+        """It ends it in the way of each wire; rsio has words for it."""
+
+        def short() -> Router:
+            router = simple([])
+
+            @router.connection
+            async def ends() -> AsyncIterator[None]:
+                with trio.move_on_after(0.05):
+                    yield
+
+            return router
+
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(rsio.serve, short(), "rsio://127.0.0.1:0")
+            async with rsio.connect(server.uris[0]) as connection:
+                ended = await connection.wait_closed()
+                assert "the application has ended the connection" in str(ended)
+            await server.aclose()
+            server = await nursery.start(ttrpc.serve, short(), f"unix://{tmp_path}/x.sock")
+            async with ttrpc.connect(server.uris[0]) as client:
+                assert isinstance(await client.wait_closed(), ConnectionClosed)
+            await server.aclose()
 
     async def test_lumberjack(self) -> None:
         trace: list[str] = []

@@ -28,6 +28,7 @@ from rsocket_trio import (
     serve_transport,
     ttrpc,
 )
+from rsocket_trio.reactive_streams import collect
 from rsocket_trio.testing import connected_pair, frame_peer_client
 from rsocket_trio.transports.memory import memory_transport_pair
 
@@ -239,6 +240,90 @@ async def test_a_task_in_the_background_fails(n: int, tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="the cache is gone"):
         await starts(with_events(lifespan=lifespan), tmp_path)[n](task_status=Status())
+
+
+async def told_by(wire: str, uri: str, fail: trio.Event) -> str:
+    """Fail when a client is there, and return what it is told."""
+    ended: object
+    if wire == "rsio":
+        async with rsio.connect(uri) as connection:
+            fail.set()
+            ended = await connection.wait_closed()
+    elif wire == "ttrpc":
+        async with ttrpc.connect(uri) as client:
+            fail.set()
+            ended = await client.wait_closed()
+    else:
+        async with connect(uri) as requester:
+            fail.set()
+            ended = await requester.wait_closed()
+    return str(ended)
+
+
+@pytest.mark.parametrize("wire", ["rsocket", "rsio", "ttrpc"])
+async def test_clients_learn_that_it_has_failed(wire: str, tmp_path: Path) -> None:
+    """They get a goodbye, as from a server that stops, and not the end of a stream of bytes.
+
+    A cancelled server gives them none. The block is open until the last handler has ended.
+    """
+    may_fail = trio.Event()
+    trace: list[str] = []
+
+    async def fail() -> None:
+        await may_fail.wait()
+        raise ValueError("the cache is gone")
+
+    async def lifespan() -> AsyncIterator[None]:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fail)
+                yield
+        finally:
+            trace.append("closed")
+
+    router = with_events(lifespan=lifespan)
+
+    @router.connection
+    async def connected() -> AsyncIterator[None]:
+        yield
+        trace.append("left")
+
+    serving = starts(router, tmp_path)[["rsocket", "ttrpc", "rsio"].index(wire)]
+    failed: list[Exception] = []
+
+    async def run(*, task_status: trio.TaskStatus[Any]) -> None:
+        try:
+            await serving(task_status=task_status)
+        except ValueError as error:
+            failed.append(error)
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(run)
+        told = await told_by(wire, server.uris[0], may_fail)
+    assert wire == "ttrpc" or "the server is being stopped" in told
+    assert trace == ["left", "closed"]
+    assert [str(each) for each in failed] == ["the cache is gone"]
+
+
+async def test_one_application_on_two_wires() -> None:
+    """Within its block, servers are given `accept`, and have no block of their own."""
+    trace: list[str] = []
+    router = Router(lifespan=recorded(trace))
+
+    @router.request_response("x")
+    async def x() -> str:
+        return "x"
+
+    async with router.lifespan(), trio.open_nursery() as nursery:
+        one = await nursery.start(serve, router.accept, TCP)
+        two = await nursery.start(rsio.serve, router.accept, "rsio://127.0.0.1:0")
+        async with connect(one.uris[0]) as requester:
+            assert await Caller(requester).request_response("x", returns=str) == "x"
+        async with rsio.connect(two.uris[0]) as connection:
+            assert await collect(connection.publisher("x")) == [b'"x"']
+        for each in (one, two):
+            await each.aclose(grace=0)
+    assert trace == ["+lifespan", "-lifespan"]
 
 
 async def test_one_connection() -> None:

@@ -27,6 +27,7 @@ from rsocket_trio import (
     Stopping,
     TransportInfo,
     errors,
+    injected,
     lumberjack,
     rsio,
     ttrpc,
@@ -906,3 +907,84 @@ async def test_a_function_around_an_async_one(scope: Any, kind: str, caplog: Any
         async with connected_pair(router) as requester:
             await Caller(requester).request_response("x")
     assert f"returned {kind}, which nobody awaits or enters" in f"{caught.value}{caplog.text}"
+
+
+class TestHooks:
+    """Functions that admit get what is provided, too."""
+
+    @staticmethod
+    def router(trace: Trace, **options: Any) -> Router:
+        async def authenticate(
+            auth: Any, facts: Any, database: Annotated[Database, Provided] = injected
+        ) -> str:
+            trace.append(f"{type(facts).__name__} {database.name}")
+            return database.name
+
+        async def on_setup(
+            setup: Setup, requester: Requester, *, session: Annotated[Session | None, Provided]
+        ) -> None:
+            trace.append(f"on_setup {session}")
+
+        return Router(authenticate=authenticate, on_setup=on_setup, **options)
+
+    async def test_they_get_objects_of_the_application(self) -> None:
+        """Of the run that serves them, and what a test has put in their place."""
+        trace: Trace = []
+        outer, router = Router(), self.router(trace)
+
+        async def database() -> AsyncIterator[Database]:
+            trace.append("+")
+            yield Database()
+            trace.append("-")
+
+        outer.provide(Database, database, scope="application")
+
+        @router.request_response("who")
+        async def who(name: Annotated[str, Principal]) -> str:
+            return name
+
+        outer.include(router, "in.")
+        async with connected_pair(outer) as requester:
+            assert await Caller(requester).request_response("in.who", returns=str) == "real"
+        assert trace == ["+", "Setup real", "on_setup None", "RequestFacts real", "-"]
+        trace.clear()
+        with outer.override(Database, Database("fake")):
+            async with connected_pair(outer) as requester:
+                assert await Caller(requester).request_response("in.who", returns=str) == "fake"
+        assert trace == ["Setup fake", "on_setup None", "RequestFacts fake"]
+
+    async def test_events(self) -> None:
+        trace: Trace = []
+        router = self.router(trace)
+        router.provide(Database, Database())
+
+        @router.events
+        async def events(events: list[bytes]) -> None:
+            trace.append("events")
+
+        async with trio.open_nursery() as nursery:
+            serving = partial(lumberjack.serve, router, "lumberjack://127.0.0.1:0")
+            server = await nursery.start(serving)
+            async with lumberjack.connect(server.uris[0]) as shipper:
+                await shipper.send([{}])
+            await server.aclose(grace=0)
+        assert trace == ["Setup real", "on_setup None", "RequestFacts real", "events"]
+
+    def test_mistakes(self) -> None:
+        """All of them are found when the router is served."""
+        router = self.router([])
+        with pytest.raises(TypeError, match=r"nobody provides .*Database, which authenticate="):
+            router.lifespan()
+        router.provide(Database, Database, scope="connection")
+        with pytest.raises(TypeError, match=r"before a connection is accepted.*scope 'connection'"):
+            router.lifespan()
+        inner, one, other = self.router([]), Router(), Router()
+        one.provide(Database, Database("one"))
+        other.provide(Database, Database("other"))
+        one.include(inner)
+        other.include(inner)
+        both = Router()
+        both.include(one, "one.")
+        both.include(other, "other.")
+        with pytest.raises(TypeError, match="another object in each of them"):
+            both.lifespan()

@@ -30,7 +30,7 @@ LAYERS = [
     ["reactivesocket"],
     ["interactions"],
     ["connection"],
-    ["tracing", "arguments"],
+    ["tracing", "arguments", "lifespan"],
     ["requester", "responder", "resubscribed"],
     ["service"],
     ["wires"],

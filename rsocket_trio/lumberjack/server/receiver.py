@@ -7,6 +7,7 @@ Its tasks: one reads and collects batches, one has them handled in order, one wr
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 import attrs
@@ -148,10 +149,16 @@ class Receiver:
         if not self._lost:
             await half_close(self._stream, self._shared.config.close_timeout)
 
-    def stop(self) -> None:
-        """Read no more; the batches that have been read are handled, and acknowledged."""
+    def stop(self, reason: str = "", deadline: float = inf) -> None:
+        """Read no more; the batches that have been read are handled, and acknowledged.
+
+        Args:
+            reason: Why, for our side: the protocol has no words for it.
+            deadline: Handlers that run then are cancelled, by trio's clock.
+        """
         self._stopping = True
-        self._reading.cancel(reason="the server is being stopped")
+        self._reading.cancel(reason=reason or "the connection was closed here")
+        self._everything.deadline = min(self._everything.deadline, deadline)
 
     def _evict(self) -> None:
         """End the connection, because others need the memory of its incomplete batch."""

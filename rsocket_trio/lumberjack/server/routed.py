@@ -12,8 +12,7 @@ from ...json_texts import write_plain
 from ...routing.admission import admitted
 from ...routing.events import BoundEvents, accept_events
 from ...routing.router import Router
-from ...sockets.byte_stream import TransportInfo
-from ...stopping import Stopping
+from ...sockets.connected import Peer
 from ..wire.batches import IncomingBatch
 from ..wire.events import InvalidEvent, decode_event
 from .batch import Batch, PoisonHook, convert, decode_with_hook
@@ -24,8 +23,7 @@ __all__ = ["admit", "routed"]
 
 async def admit(
     router: Router,
-    transport: TransportInfo,
-    stopping: Stopping,
+    peer: Peer,
     on_poison: PoisonHook | None,
     patience: float,
 ) -> tuple[Handler, BoundEvents] | None:
@@ -33,8 +31,7 @@ async def admit(
 
     Args:
         router: The router.
-        transport: Facts about the connection.
-        stopping: Tells that the server stops.
+        peer: The sender.
         on_poison: Called with each event that cannot be decoded or converted, or ``None``.
         patience: The time for the guards, in seconds.
 
@@ -47,11 +44,11 @@ async def admit(
     """
 
     async def ask() -> tuple[Handler, BoundEvents]:
-        events = await accept_events(router, transport, stopping)
+        events = await accept_events(router, peer)
         return partial(routed, events, on_poison), events
 
     return await admitted(
-        ask, transport, peer="the sender", patience=patience, setting="first_byte_timeout"
+        ask, peer.transport, peer="the sender", patience=patience, setting="first_byte_timeout"
     )
 
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from math import inf
 from typing import Final, final
 
 import attrs
 import trio
 
 from ...interactions.isolation import contained
+from ...lifespan import served_within
 from ...responder import lifespan_of
 from ...routing.admission import within
 from ...routing.events import handler_of_events
 from ...routing.router import Router
 from ...sealed import Sealed, make
 from ...sockets.byte_stream import ByteStream
+from ...sockets.connected import Peer
 from ...sockets.connection_limit import counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
 from ...sockets.tls import check_context
-from ...stopping import Stopping
 from ...uri import Uri
 from ..addresses import lumberjack_uri
 from .batch import Batch, Poison
@@ -34,6 +36,7 @@ from .routed import admit
 __all__ = ["LumberjackServer", "LumberjackStatistics", "serve"]
 
 _DEFAULT_CONFIG: Final = LumberjackConfig()
+_STOPPED: Final = "the server is being stopped"
 
 
 @attrs.frozen(kw_only=True)
@@ -70,9 +73,10 @@ class _Registry:
     def __init__(self, shared: Shared, router: Router | None) -> None:
         self.shared: Final = shared
         self.router: Final = router
-        self.receivers: set[Receiver] = set()
+        self.receivers: dict[Receiver, Peer] = {}
         self.accepted = 0
-        self.stopping: Final = trio.Event()
+        self._peers: set[Peer] = set()  # also of connections that are not admitted yet
+        self._stopping = False
 
     async def receive(self, stream: ByteStream) -> None:
         """Serve one connection to its end; errors are logged and not raised.
@@ -81,38 +85,46 @@ class _Registry:
             trio.Cancelled: The server is being cancelled.
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
-        with contained(stream.info, stream.stream):
-            shared = self.shared
-            if self.stopping.is_set():
-                return
-            if self.router is None:
-                await self._run(Receiver(stream, shared))
-                return
-            patience = shared.config.first_byte_timeout
-            stopping = Stopping(self.stopping)
-            admitted = await admit(self.router, stream.info, stopping, shared.on_poison, patience)
-            if admitted is None or self.stopping.is_set():
-                return
-            handler, events = admitted
-            # The handler calls the hook itself: not before the guards have admitted the batch.
-            shared = attrs.evolve(shared, handler=handler, on_poison=None)
-            run = partial(self._run, Receiver(stream, shared))
-            block = events.connection_block()
-            await within(block, run, stream.info, peer="the sender", patience=patience)
+        if self._stopping:
+            return
+        peer = Peer(stream.info)
+        self._peers.add(peer)
+        try:
+            with contained(stream.info, stream.stream):
+                await self._receive(stream, peer)
+        finally:
+            self._peers.discard(peer)
 
-    async def _run(self, receiver: Receiver) -> None:
-        self.receivers.add(receiver)
+    async def _receive(self, stream: ByteStream, peer: Peer) -> None:
+        shared = self.shared
+        if self.router is None:
+            await self._run(Receiver(stream, shared), peer)
+            return
+        patience = shared.config.first_byte_timeout
+        admitted = await admit(self.router, peer, shared.on_poison, patience)
+        if admitted is None or self._stopping:
+            return
+        handler, events = admitted
+        # The handler calls the hook itself: not before the guards have admitted the batch.
+        shared = attrs.evolve(shared, handler=handler, on_poison=None)
+        run = partial(self._run, Receiver(stream, shared), peer)
+        block = events.connection_block()
+        await within(block, run, peer, peer="the sender", patience=patience)
+
+    async def _run(self, receiver: Receiver, peer: Peer) -> None:
+        peer._serves(receiver.stop)  # noqa: SLF001 - not for applications
+        self.receivers[receiver] = peer
         self.accepted += 1
         try:
             await receiver.run()
         finally:
-            self.receivers.discard(receiver)
+            del self.receivers[receiver]
 
     def stop(self) -> None:
         """Read no more from any connection."""
-        self.stopping.set()
-        for receiver in list(self.receivers):
-            receiver.stop()
+        self._stopping = True
+        for peer in list(self._peers):
+            peer.end(_STOPPED, grace=inf)
 
 
 @final
@@ -146,6 +158,9 @@ class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one t
             events=totals.events,
             acknowledged=totals.acknowledged,
         )
+
+    def _peers(self) -> Iterable[Peer]:
+        return self._registry.receivers.values()
 
     def _stop_connections(self, _grace: float) -> None:
         self._registry.stop()
@@ -232,7 +247,12 @@ async def serve(
     server = make(LumberjackServer, serving, registry)
     listen = partial(listen_for, arrivals)
     listeners = [(uri, listen) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server), lifespan_of(router))
+    lifespan = lifespan_of(router)
+    await serving.run(
+        listeners,
+        lambda: task_status.started(server),
+        lambda listening: served_within(lifespan, listening, registry.stop),
+    )
 
 
 async def _not_admitted(_batch: Batch) -> None:

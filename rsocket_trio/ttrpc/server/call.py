@@ -13,9 +13,8 @@ from ...routing import call as routing
 from ...routing.middleware import Around
 from ...routing.parameters import Route
 from ...routing.stand_ins import mute_requester, setup_of
-from ...sockets.byte_stream import TransportInfo
+from ...sockets.connected import Peer
 from ...sockets.peer import PeerCredentials
-from ...stopping import Stopping
 from ..metadata import Metadata, entries_of, values_of
 from ..methods import Method
 
@@ -23,22 +22,20 @@ if TYPE_CHECKING:
     from ...protocol.interaction import Interaction
     from .bound import ServedMethod
 
-__all__ = ["Call", "Middleware", "Peer"]
+__all__ = ["Call", "Facts", "Middleware"]
 
 
-class Peer:
+class Facts:
     """What the calls of one connection know of it.
 
     Attributes:
-        transport: Facts about the connection.
-        stopping: Tells when the server stops.
+        peer: The client.
     """
 
-    __slots__ = ("_requester", "_setup", "stopping", "transport")
+    __slots__ = ("_requester", "_setup", "peer")
 
-    def __init__(self, transport: TransportInfo, stopping: Stopping) -> None:
-        self.transport = transport
-        self.stopping = stopping
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
         self._setup: Setup | None = None
         self._requester: Requester | None = None
 
@@ -46,15 +43,14 @@ class Peer:
     def setup(self) -> Setup:
         """A SETUP, made when somebody asks."""
         if self._setup is None:
-            mime_type = WellKnownMimeType.PROTOBUF.mime_type
-            self._setup = setup_of(self.transport, self.stopping, mime_type)
+            self._setup = setup_of(self.peer, WellKnownMimeType.PROTOBUF.mime_type)
         return self._setup
 
     @property
     def requester(self) -> Requester:
         """A requester for which the connection is over: a client takes no requests."""
         if self._requester is None:
-            self._requester = mute_requester(self.transport)
+            self._requester = mute_requester(self.peer.transport)
         return self._requester
 
 
@@ -67,12 +63,12 @@ class Call(routing.Call, given="handlers and middleware are given one"):
         pairs: The metadata of the call, in order.
     """
 
-    __slots__ = ("_peer", "_served", "pairs")
+    __slots__ = ("_facts", "_served", "pairs")
 
-    def __init__(self, served: ServedMethod, peer: Peer, pairs: Metadata) -> None:
+    def __init__(self, served: ServedMethod, facts: Facts, pairs: Metadata) -> None:
         super().__init__(None)
         self._served = served
-        self._peer = peer
+        self._facts = facts
         self.pairs = pairs
 
     def __repr__(self) -> str:
@@ -126,22 +122,12 @@ class Call(routing.Call, given="handlers and middleware are given one"):
     @property
     def setup(self) -> Setup:
         """A SETUP with what is known about the connection; the protocol has none."""
-        return self._peer.setup
+        return self._facts.setup
 
     @property
     def requester(self) -> Requester:
         """A requester that raises `ConnectionClosed`: a client of ttrpc takes no requests."""
-        return self._peer.requester
-
-    @property
-    def transport(self) -> TransportInfo:
-        """Facts about the connection."""
-        return self._peer.transport
-
-    @property
-    def stopping(self) -> Stopping:
-        """Tells when the server stops, for calls that would go on for long."""
-        return self._peer.stopping
+        return self._facts.requester
 
 
 Middleware: TypeAlias = Around[Call]

@@ -17,6 +17,7 @@ left altogether, their handlers are cancelled.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -36,7 +37,7 @@ from .incoming import IncomingCalls
 from .replies import Replies
 
 if TYPE_CHECKING:
-    from ...stopping import Stopping
+    from ...sockets.connected import Peer
     from ...transports.byte_stream import ByteStreamTransport
     from ..config import TtrpcConfig
     from .bound import Methods
@@ -63,7 +64,7 @@ class ServerConnection:
         transport: ByteStreamTransport,
         methods: Methods,
         config: TtrpcConfig,
-        stopping: Stopping,
+        peer: Peer,
     ) -> None:
         limits = config.limits
         self._transport = transport
@@ -87,9 +88,7 @@ class ServerConnection:
             limits.max_answers_size, "TtrpcLimits.max_answers_size", "of answers wait for the peer"
         )
         replies = Replies(outbox, answers, limits.max_message_size)
-        self.incoming = incoming = IncomingCalls(
-            methods, replies, workload, limits, transport.info, stopping
-        )
+        self.incoming = incoming = IncomingCalls(methods, replies, workload, limits, peer)
         self._steps = incoming.steps = CallSteps(incoming, replies, outbox, workload)
         self._reader = incoming.reader = CallReader(
             transport, incoming.dispatch_all, lifecycle, self._half_closed, config
@@ -119,10 +118,15 @@ class ServerConnection:
         if isinstance(failure, ConnectionClosed):
             logger.debug("the connection to %s is over: %s", self.lifecycle.peer(), failure)
 
-    def stop(self) -> None:
-        """Accept no more calls, and end when the last one has ended."""
-        error = trio.ClosedResourceError("the server is being stopped")
-        self.lifecycle.drain(error, linger=_ON_THE_WAY)
+    def stop(self, reason: str = "", deadline: float = inf) -> None:
+        """Accept no more calls, and end when the last one has ended.
+
+        Args:
+            reason: Why, for our side: the protocol has no words for it.
+            deadline: Calls that run then are cancelled, by trio's clock.
+        """
+        error = trio.ClosedResourceError(reason or "the connection was closed here")
+        self.lifecycle.drain(error, linger=_ON_THE_WAY, deadline=deadline)
 
     def _close_outbox(self, error: Exception, _last_words: bytes | None) -> None:
         """Give no more room; what is queued still leaves."""

@@ -22,7 +22,7 @@ from ..wire.envelopes import REQUEST_PAYLOAD, decode_request
 from ..wire.frames import HEADER, HEADER_SIZE, REMOTE_OPEN, MessageType
 from ..wire.protobuf import only_field
 from .bound import no_method, unreadable
-from .call import Call, Peer
+from .call import Call, Facts
 from .calls import ServerCall, StreamCall, UnaryCall
 from .replies import Replies, too_long
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...connection.workload import Workload
-    from ...sockets.byte_stream import TransportInfo
-    from ...stopping import Stopping
+    from ...sockets.connected import Peer
     from ..config import TtrpcLimits
     from ..reader import CallReader
     from .bound import Methods, ServedMethod
@@ -74,8 +73,7 @@ class IncomingCalls:
         replies: Replies,
         workload: Workload,
         limits: TtrpcLimits,
-        info: TransportInfo,
-        stopping: Stopping,
+        peer: Peer,
     ) -> None:
         self.calls: dict[int, ServerCall] = {}
         self.replies = replies
@@ -87,7 +85,7 @@ class IncomingCalls:
         self._workload = workload
         self._limits = limits
         self._max_size = limits.max_message_size
-        self._peer = Peer(info, stopping)
+        self._facts = Facts(peer)
         self._unread = Unread(limits.max_unread_size)
         self._last_id = 0
 
@@ -225,7 +223,7 @@ class IncomingCalls:
         self.served += 1
         facts = None
         if method.wants_call:
-            facts = _new_call(method, self._peer, request.metadata)
+            facts = _new_call(method, self._facts, request.metadata)
         if method.sends_stream:
             size = len(body) - len(request.payload)  # the payload goes to the inbox
             self._begin_stream(stream_id, flags, request.payload, method, facts, deadline, size)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from math import inf
 from typing import Final, TypeAlias, final
 
 import attrs
 import trio
 
 from ...interactions.isolation import contained
+from ...lifespan import served_within
 from ...responder import Responder, lifespan_of
 from ...routing.admission import within
 from ...routing.middleware import check_middleware
 from ...sealed import Sealed, make
 from ...sockets.allowed import Allowed, check_allowed
-from ...sockets.byte_stream import ByteStream, TransportInfo
+from ...sockets.byte_stream import ByteStream
+from ...sockets.connected import Peer
 from ...sockets.connection_limit import counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
-from ...stopping import Stopping
 from ...uri import Uri
 from ..addresses import ttrpc_uri
 from ..carrier import OpenStream, as_byte_stream, carry
@@ -35,7 +37,9 @@ __all__ = ["Served", "TtrpcServer", "TtrpcStatistics", "serve", "serve_stream"]
 Served: TypeAlias = Service | ServiceBase | Responder | Iterable[Service | ServiceBase]
 """What can be served: services, or a `rsocket_trio.Router` (or another `Responder`)."""
 
-Accept: TypeAlias = Callable[[TransportInfo], Awaitable[Methods | None]]
+_STOPPED: Final = "the server is being stopped"
+
+Accept: TypeAlias = Callable[[Peer], Awaitable[Methods | None]]
 
 
 @attrs.frozen(kw_only=True)
@@ -58,11 +62,12 @@ class TtrpcStatistics:
 class _Registry:
     """The connections of a server."""
 
-    def __init__(self, accept: Accept, config: TtrpcConfig, stopping: trio.Event) -> None:
+    def __init__(self, accept: Accept, config: TtrpcConfig) -> None:
         self.accept: Final = accept
-        self.stopping: Final = stopping
         self.config: Final = config
-        self.connections: set[ServerConnection] = set()
+        self.connections: dict[ServerConnection, Peer] = {}
+        self._peers: set[Peer] = set()  # also of connections that are not admitted yet
+        self._stopping = False
         self.accepted = 0
         self.ended_calls = 0
 
@@ -73,33 +78,39 @@ class _Registry:
             trio.Cancelled: The server is being cancelled.
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
-        with contained(stream.info, stream.stream):
-            methods = await self.accept(stream.info)
-            if methods is not None and not self.stopping.is_set():
-                await within(
-                    methods.connection_block(),
-                    partial(self._run, stream, methods),
-                    stream.info,
-                    peer="the client",
-                    patience=self.config.connect_timeout,
-                )
+        peer = Peer(stream.info)
+        self._peers.add(peer)
+        try:
+            with contained(stream.info, stream.stream):
+                methods = await self.accept(peer)
+                if methods is not None and not self._stopping:
+                    await within(
+                        methods.connection_block(),
+                        partial(self._run, stream, methods, peer),
+                        peer,
+                        peer="the client",
+                        patience=self.config.connect_timeout,
+                    )
+        finally:
+            self._peers.discard(peer)
 
-    async def _run(self, stream: ByteStream, methods: Methods) -> None:
+    async def _run(self, stream: ByteStream, methods: Methods, peer: Peer) -> None:
         transport = carry(stream, self.config.limits.max_message_size)
-        connection = ServerConnection(transport, methods, self.config, Stopping(self.stopping))
-        self.connections.add(connection)
+        connection = ServerConnection(transport, methods, self.config, peer)
+        peer._serves(connection.stop)  # noqa: SLF001 - not for applications
+        self.connections[connection] = peer
         self.accepted += 1
         try:
             await connection.run()
         finally:
-            self.connections.discard(connection)
+            del self.connections[connection]
             self.ended_calls += connection.incoming.served
 
     def stop(self) -> None:
         """Accept no more calls; connections end with their last call."""
-        self.stopping.set()
-        for connection in list(self.connections):
-            connection.stop()
+        self._stopping = True
+        for peer in list(self._peers):
+            peer.end(_STOPPED, grace=inf)
 
     def statistics(self) -> TtrpcStatistics:
         return TtrpcStatistics(
@@ -127,6 +138,9 @@ class TtrpcServer(RunningServer, metaclass=Sealed, given="serve gives one to tas
     def statistics(self) -> TtrpcStatistics:
         """Return numbers about this server."""
         return self._registry.statistics()
+
+    def _peers(self) -> Iterable[Peer]:
+        return self._registry.connections.values()
 
     def _stop_connections(self, _grace: float) -> None:
         self._registry.stop()
@@ -190,7 +204,12 @@ async def serve(
     server = make(TtrpcServer, serving, registry)
     listen = partial(listen_for, arrivals)
     listeners = [(uri, listen) for uri in parsed]
-    await serving.run(listeners, lambda: task_status.started(server), lifespan_of(services))
+    lifespan = lifespan_of(services)
+    await serving.run(
+        listeners,
+        lambda: task_status.started(server),
+        lambda listening: served_within(lifespan, listening, registry.stop),
+    )
 
 
 async def serve_stream(
@@ -219,8 +238,9 @@ async def serve_stream(
     If cancelled: handlers are cancelled and the stream is closed.
     """
     registry = _registry(services, config, middleware, data_mime_type)
-    async with as_byte_stream(stream) as carrier, lifespan_of(services):
-        await registry.serve(carrier)
+    async with as_byte_stream(stream) as carrier:
+        serving = partial(registry.serve, carrier)
+        await served_within(lifespan_of(services), serving, registry.stop)
 
 
 def _registry(
@@ -231,21 +251,19 @@ def _registry(
 ) -> _Registry:
     check_config(config)
     blocks = check_middleware(middleware)
-    stopping = trio.Event()
     if isinstance(services, Responder):
         if blocks:
             raise TypeError("a Router has middleware of its own: Router(middleware=[...])")
         patience = config.connect_timeout
-        accept_client = accept_router(services, data_mime_type, patience, Stopping(stopping))
-        return _Registry(accept_client, config, stopping)
+        return _Registry(accept_router(services, data_mime_type, patience), config)
     if data_mime_type is not None:
         raise TypeError("data_mime_type= is for a Router only: services have codecs of their own")
     methods = ServiceMethods(as_services(services), blocks)
 
-    async def accept(_info: TransportInfo) -> Methods | None:
+    async def accept(_peer: Peer) -> Methods | None:
         return methods
 
-    return _Registry(accept, config, stopping)
+    return _Registry(accept, config)
 
 
 async def _as_it_is(stream: ByteStream) -> ByteStream:
