@@ -28,9 +28,9 @@ from rsocket_trio import (
     Call,
     Caller,
     ConnectionConfig,
+    Peer,
     Provided,
     Router,
-    Stopping,
     TransportInfo,
     connect,
     errors,
@@ -687,7 +687,7 @@ async def over_lumberjack(scene, chain, blocks):
     router = router_of(scene, chain, blocks)
     info = TransportInfo(scheme="lumberjack", peer="tester")
     async with router.lifespan():
-        handler, bound = await admit(router, info, Stopping(), None, 10)
+        handler, bound = await admit(router, Peer(info), None, 10)
         async with AsyncExitStack() as stack:
             block = bound.connection_block()
             if block is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import ssl
+from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -190,13 +191,16 @@ async def test_plain_senders_at_a_tls_address(certificates, caplog):
 
 async def test_both_directions_over_tls(certificates):
     """Keep-alives and ACKs leave while the sender is in the middle of its next batch."""
+    go, may_answer = trio.open_memory_channel[None](1)
 
-    async def slow(_batch):
-        await trio.sleep(0.1)
+    async def answer_when_told(_batch):
+        with suppress(trio.EndOfChannel):
+            await may_answer.receive()
 
     context = with_mode(certificates.server, ssl.CERT_NONE)
     config = LumberjackConfig(keepalive_interval=0.01)
-    start = partial(serve, slow, "lumberjacks://127.0.0.1:0", config=config, ssl_context=context)
+    address = "lumberjacks://127.0.0.1:0"
+    start = partial(serve, answer_when_told, address, config=config, ssl_context=context)
     async with assert_no_leaks(), trio.open_nursery() as nursery:
         server = await nursery.start(start)
         async with sender_to(server, certificates.stranger) as sender:
@@ -204,12 +208,13 @@ async def test_both_directions_over_tls(certificates):
             data = full_window(2)
             for _ in range(5):
                 await sender.send(data[:20])
-                acks = [await sender.ack()]
-                while acks[-1] == (2, 0):
-                    acks.append(await sender.ack())
-                assert acks[-1] == (2, 2)
-                assert len(acks) > 3
+                assert [await sender.ack() for _ in range(3)] == [(2, 0)] * 3
+                go.send_nowait(None)
+                while (ack := await sender.ack()) == (2, 0):
+                    pass
+                assert ack == (2, 2)
                 await sender.send(data[20:])
+            go.close()
         await server.aclose()
 
 
