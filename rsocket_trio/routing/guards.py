@@ -22,6 +22,7 @@ from ..config import DEFAULT_LIMITS, Limits
 from ..connection.resume_server import NO_SESSION
 from ..errors import (
     ApplicationError,
+    Forbidden,
     InvalidSetup,
     MetadataError,
     MetadataTooLarge,
@@ -30,6 +31,7 @@ from ..errors import (
     RejectedSetup,
     SetupError,
     StreamError,
+    Unauthenticated,
     addressed,
     setup_refusal,
 )
