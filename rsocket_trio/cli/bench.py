@@ -18,7 +18,6 @@ from .client import run_client
 from .data_types import DataType
 from .exits import DONE, PEER_ERROR
 from .output import json_line
-from .payloads import read_value
 from .progress import Progress
 from .stdio import Writer
 from .tally import Tally
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.data is None:
         data = bytes(args.size)
     else:
-        data = DataType(args.data_mime, raw=args.raw).sent(read_value(args.data))
+        data = DataType(args.data_mime, raw=args.raw).read(args.data)
     return run_client(args, partial(_bench, args, Payload(data)))
 
 

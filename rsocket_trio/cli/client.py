@@ -44,7 +44,7 @@ from .exits import PEER_ERROR, TIMED_OUT, UNREACHABLE, USAGE, Failure, unreachab
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr, logger
 from .metadata import setup_metadata
-from .payloads import read_metadata
+from .payloads import read_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -129,10 +129,8 @@ def _hint(error: Exception) -> str:
 
 
 def _setup(args: argparse.Namespace) -> Payload:
-    data = read_metadata(args.setup_data) or b""
-    if not (args.setup_data or "").startswith("0x"):
-        data = DataType(args.data_mime, raw=args.raw).sent(data)
-    return Payload(data, read_metadata(args.setup_metadata))
+    data = DataType(args.data_mime, raw=args.raw).read(args.setup_data or "")
+    return Payload(data, None if args.setup_metadata is None else read_bytes(args.setup_metadata))
 
 
 def _config(args: argparse.Namespace) -> ConnectionConfig:

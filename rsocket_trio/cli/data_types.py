@@ -23,6 +23,7 @@ from rsocket_trio.metadata.mime_types import mime_type_name, same_mime_type
 
 from .exits import DONE, PEER_ERROR, USAGE, Failure
 from .output import json_text, one_line, render
+from .payloads import read_bytes
 from .standard_streams import print_error_bytes
 
 if TYPE_CHECKING:
@@ -53,6 +54,15 @@ class DataType:
         self.mime_type: Final = mime_type
         form = None if raw else DEFAULT_CODECS.registered(mime_type)
         self._form: Final = form if form in {MIME.CBOR, MIME.JSON} else None
+
+    def read(self, argument: str) -> bytes:
+        """Return the data for an argument: of ``0xHEX`` its bytes, else as `sent` makes them.
+
+        Raises:
+            Failure: As for `read_bytes` and `sent`.
+        """
+        given = read_bytes(argument)
+        return given if argument.startswith("0x") else self.sent(given)
 
     def sent(self, given: bytes) -> bytes:
         """Return the data for what somebody has written.

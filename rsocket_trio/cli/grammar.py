@@ -381,7 +381,7 @@ def _add_bench(commands: Commands) -> None:
     payload.add_argument(
         "--data",
         metavar="DATA",
-        help="data of each payload: JSON or text, @FILE, or - for standard input",
+        help="data of each payload: JSON, text, 0xHEX, @FILE, or - for standard input",
     )
     parser.add_argument("--route", help="route of the requests")
     add_prefetch(parser)

@@ -17,7 +17,7 @@ from rsocket_trio import (
 )
 
 from .exits import USAGE, Failure
-from .payloads import read_metadata, read_value
+from .payloads import read_bytes, read_value
 
 if TYPE_CHECKING:
     import argparse
@@ -29,28 +29,31 @@ _ENTRY: Final = re.compile(r"(?P<mime>[\w.+-]+/[\w.+-]+)=(?P<value>.*)", re.DOTA
 
 
 def request_metadata(args: argparse.Namespace) -> tuple[Metadata | None, bytes | None]:
-    """Return the metadata of ``--metadata`` and ``--trace``: entries, and raw bytes.
+    """Return the metadata of ``--metadata``, ``--tag`` and ``--trace``: entries, and raw bytes.
 
     Raises:
-        Failure: A value cannot be read, or more than one value is not MIME=VALUE.
+        Failure: A value cannot be read, more than one value is not MIME=VALUE, or there are tags
+            without a route.
     """
+    if args.tags and args.route is None:
+        raise Failure("--tag needs --route", USAGE)
     entries: list[tuple[str | int, bytes]] = []
     raw: bytes | None = None
     for argument in args.metadata:
         entry = _ENTRY.fullmatch(argument)
         if entry is not None:
-            entries.append((entry["mime"], read_metadata(entry["value"]) or b""))
+            entries.append((entry["mime"], read_bytes(entry["value"])))
         elif raw is not None:
             text = (
                 f"--metadata: only MIME=VALUE may be repeated; {argument!r} is a second raw value"
             )
             raise Failure(text, USAGE)
         else:
-            raw = read_metadata(argument)
+            raw = read_bytes(argument)
     trace = _new_trace() if args.trace else None
-    if trace is None and not entries:
+    if trace is None and not entries and not args.tags:
         return None, raw
-    return Metadata(trace=trace, extra=entries), raw
+    return Metadata(tags=args.tags, trace=trace, extra=entries), raw
 
 
 def setup_metadata(args: argparse.Namespace) -> Metadata | None:

@@ -71,19 +71,27 @@ def add_payload_options(parser: CommandParser, *, many: bool = False) -> None:
             "data",
             metavar="DATA",
             nargs="*",
-            help="payloads: each DATA is JSON or text, or @FILE for one payload per line, or - for"
-            " one payload per line of standard input (default: -)",
+            help="payloads: each DATA is JSON, text or 0xHEX, or @FILE for one payload per line, or"
+            " - for one payload per line of standard input (default: -)",
         )
     else:
         parser.add_argument(
             "data",
             metavar="DATA",
             nargs="?",
-            help="data of the request: JSON or text, @FILE, or - for standard input (default:"
+            help="data of the request: JSON, text, 0xHEX, @FILE, or - for standard input (default:"
             " none)",
         )
     parser.last_positional = "data"
     parser.add_argument("--route", help="route of the request")
+    parser.add_argument(
+        "--tag",
+        metavar="TEXT",
+        dest="tags",
+        action="append",
+        default=[],
+        help="routing tag behind the route; may be repeated",
+    )
     parser.add_argument(
         "--metadata",
         metavar="VALUE",

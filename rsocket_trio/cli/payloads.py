@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from .exits import LOCAL_IO, USAGE, Failure
 
-__all__ = ["read_lines", "read_metadata", "read_value"]
+__all__ = ["read_bytes", "read_lines", "read_value"]
 
 STDIN = "-"
 
@@ -37,14 +38,12 @@ def read_value(argument: str) -> bytes:
     return os.fsencode(argument)
 
 
-def read_metadata(argument: str | None) -> bytes | None:
-    """Return the bytes of metadata: ``0xHEX``, else as `read_value`; ``None`` for ``None``.
+def read_bytes(argument: str) -> bytes:
+    """Return the bytes that ``0xHEX`` stands for, or any other argument as for `read_value`.
 
     Raises:
         Failure: The file or standard input cannot be read, or the digits are not hexadecimal.
     """
-    if argument is None:
-        return None
     if argument.startswith("0x"):
         try:
             return bytes.fromhex(argument[2:])
@@ -54,11 +53,17 @@ def read_metadata(argument: str | None) -> bytes | None:
     return read_value(argument)
 
 
-def read_lines(arguments: list[str]) -> list[bytes] | None:
+def read_lines(
+    arguments: list[str],
+    read: Callable[[str], bytes] = read_value,
+    sent: Callable[[bytes], bytes] = bytes,
+) -> list[bytes] | None:
     """Return the payloads of a channel. ``None`` means one payload per line of standard input.
 
     Args:
         arguments: Texts and ``@FILE``. Each line of a file is a payload, without its LF or CRLF.
+        read: Returns the payload of a text.
+        sent: Returns the payload of a line.
 
     Raises:
         Failure: A file cannot be read, or ``-`` is not the only argument.
@@ -69,12 +74,12 @@ def read_lines(arguments: list[str]) -> list[bytes] | None:
         raise Failure("- (standard input) cannot be combined with other payloads", USAGE)
     payloads: list[bytes] = []
     for argument in arguments:
-        value = read_value(argument)
         if argument.startswith("@") and not argument.startswith("@@"):
+            value = read_value(argument)
             lines = value.removesuffix(b"\n").split(b"\n") if value else []
-            payloads += [line.removesuffix(b"\r") for line in lines]
+            payloads += [sent(line.removesuffix(b"\r")) for line in lines]
         else:
-            payloads.append(value)
+            payloads.append(read(argument))
     return payloads
 
 

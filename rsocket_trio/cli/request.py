@@ -10,7 +10,7 @@ from .client import run_client
 from .data_types import Answers, DataType
 from .exits import DONE, USAGE, Failure
 from .metadata import request_metadata
-from .payloads import read_metadata, read_value
+from .payloads import read_bytes
 from .stdio import Writer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     if args.command == "push":
         if args.data is not None and args.metadata is not None:
             raise Failure("DATA and --metadata mean the same for push: give only one", USAGE)
-        pushed = read_metadata(args.metadata if args.data is None else args.data) or b""
+        pushed = read_bytes((args.metadata if args.data is None else args.data) or "")
 
         async def push(requester: Requester) -> int:
             await requester.metadata_push(pushed)
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         return run_client(args, push)
 
     metadata, raw = request_metadata(args)
-    payload = Payload(DataType(args.data_mime, raw=args.raw).sent(read_value(args.data or "")), raw)
+    payload = Payload(DataType(args.data_mime, raw=args.raw).read(args.data or ""), raw)
 
     async def fire_and_forget(requester: Requester) -> int:
         await requester.fire_and_forget(payload, route=args.route, metadata=metadata)

@@ -11,7 +11,7 @@ from rsocket_trio import ConnectionConfig, Payload
 from .client import run_client
 from .data_types import Answers, DataType
 from .metadata import request_metadata
-from .payloads import read_lines, read_value
+from .payloads import read_lines
 from .stdio import LineReader, Writer
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     prefetch, first = _demand(args.prefetch, args.take)
     data_type = DataType(args.data_mime, raw=args.raw)
     if args.command == "stream":
-        request = Payload(data_type.sent(read_value(args.data or "")), raw)
+        request = Payload(data_type.read(args.data or ""), raw)
 
         async def request_stream(requester: Requester) -> int:
             opened = requester.request_stream(
@@ -42,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
         return run_client(args, request_stream)
 
-    lines = read_lines(args.data)
-    given = None if lines is None else [data_type.sent(line) for line in lines]
+    given = read_lines(args.data, data_type.read, data_type.sent)
 
     async def request_channel(requester: Requester) -> int:
         opened = requester.request_channel(

@@ -59,6 +59,17 @@ def test_entries_of_metadata(cli: Cli, server: dict[str, str], tmp_path: Path) -
     assert isinstance(metadata.extra[0], MetadataEntry)
 
 
+def test_tags_go_behind_the_route(cli: Cli, server: dict[str, str]) -> None:
+    """--tag may be repeated; tags are in the entry of the route, also beside other entries."""
+    words = ("--tag", "eu", "--tag", "v=2", "--route", "r")
+    metadata, _ = metadata_of(cli, server["tcp"], *words)
+    assert metadata == Metadata(route="r", tags=("eu", "v=2"))
+    metadata, _ = metadata_of(cli, server["tcp"], *words, "--metadata", "text/plain=x")
+    assert metadata == Metadata(route="r", tags=("eu", "v=2"), extra=[("text/plain", b"x")])
+    done = cli("stream", server["tcp"], *words[:3], "t" * 256, *words[4:])
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+
+
 def test_an_option_begins_a_trace(cli: Cli, server: dict[str, str]) -> None:
     """--trace begins a trace and prints its id."""
     metadata, said = metadata_of(cli, server["tcp"], "--trace")
@@ -98,7 +109,15 @@ def test_authentication(cli: Cli, start_cli: Callable, tmp_path: Path) -> None:
 
 def options(**given: object) -> Namespace:
     return Namespace(
-        **({"metadata": [], "trace": False, "auth_simple": None, "auth_bearer": None} | given)
+        **{
+            "metadata": [],
+            "tags": [],
+            "route": None,
+            "trace": False,
+            "auth_simple": None,
+            "auth_bearer": None,
+        }
+        | given
     )
 
 
@@ -123,6 +142,7 @@ def test_secrets_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"metadata": ["0x00", "0x01"]}, "may be repeated"),
         ({"metadata": ["a/b=0xzz"]}, "'0xzz' is not hexadecimal"),
+        ({"tags": ["eu"]}, "--tag needs --route"),
     ],
 )
 def test_wrong_entries(given: dict[str, object], text: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rsocket_trio.cli.exits import LOCAL_IO, USAGE, Failure
-from rsocket_trio.cli.payloads import read_lines, read_metadata, read_value
+from rsocket_trio.cli.payloads import read_bytes, read_lines, read_value
 
 
 class _Stdin:
@@ -71,17 +71,17 @@ def test_unreadable_stdin(monkeypatch: pytest.MonkeyPatch, stdin: object) -> Non
 
 @pytest.mark.parametrize(
     ("argument", "expected"),
-    [(None, None), ("", b""), ("text", b"text"), ("0x", b""), ("0xfe 00", b"\xfe\x00")],
+    [("", b""), ("text", b"text"), ("0x", b""), ("0xfe 00", b"\xfe\x00")],
 )
-def test_metadata(argument: str | None, expected: bytes | None) -> None:
-    """Metadata may be hexadecimal; absent and empty are told apart."""
-    assert read_metadata(argument) == expected
+def test_bytes(argument: str, expected: bytes) -> None:
+    """Metadata and data may be hexadecimal."""
+    assert read_bytes(argument) == expected
 
 
 def test_bad_hexadecimal() -> None:
     """0x and something else is wrong usage."""
     with pytest.raises(Failure, match="'0xz' is not hexadecimal") as caught:
-        read_metadata("0xz")
+        read_bytes("0xz")
     assert caught.value.status == USAGE
 
 

@@ -178,6 +178,7 @@ def test_a_router_with_its_defaults(
     assert ask("greet", "trio", "--data-mime", "text/plain") == b"Hello, trio!\n"
     assert ask("setup", "--setup-data", "{}") == b'"a0"\n'
     assert ask("setup", "--setup-data", "0x00") == b'"00"\n'
+    assert ask("greet", "0x647472696f") == b'"Hello, trio!"\n'
     assert ask("greet", "@raw", "--raw") == b"lHello, trio!\n"
     done = cli("stream", uri, "3", "--route", "count")
     assert (done.stdout, done.returncode) == (b"0\n1\n2\n", 0)

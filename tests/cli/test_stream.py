@@ -151,6 +151,13 @@ def test_replies_of_a_channel_are_printed(cli: Cli, server: dict[str, str], tmp_
     assert (done.returncode, done.stdout, done.stderr) == (0, b"one\ntwo\nthree\n", b"")
 
 
+def test_bytes_of_a_channel(cli: Cli, server: dict[str, str], tmp_path: Path) -> None:
+    """0xHEX is sent as it is, also as CBOR; the same line of a file is text."""
+    (tmp_path / "lines").write_text("0x41\n")
+    done = cli("channel", server["tcp"], "0x63666f6f", "@lines", "--route", "echo")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b'"foo"\n"0x41"\n', b"")
+
+
 def test_channel_metadata(cli: Cli, server: dict[str, str]) -> None:
     """--metadata goes with the request, the first payload."""
     done = cli("channel", "--raw", server["tcp"], "one", "two", "--metadata", "0xff", "--json")
