@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from rsocket_trio import ReloadableContext
 
@@ -21,6 +21,8 @@ __all__ = [
     "server_context",
     "trusting",
 ]
+
+_CLIENT: Final = ("ca", "cert", "key", "insecure", "tls_server_name")
 
 
 def client_context(
@@ -38,14 +40,29 @@ def client_context(
     Raises:
         Failure: The options do not go together, or a file cannot be used.
     """
-    wanted = [name for name in ("ca", "cert", "key", "insecure") if getattr(args, name)]
+    wanted = [name.replace("_", "-") for name in _CLIENT if getattr(args, name)]
     if not encrypted:
         if wanted:
             raise Failure(f"--{wanted[0]} works only with {schemes} addresses", USAGE)
         return None
     if args.key is not None and args.cert is None:
         raise Failure("--key needs --cert", USAGE)
-    return ReloadableContext(partial(_load_client, args))
+    load = partial(_load_client, args)
+    if args.tls_server_name is None:
+        return ReloadableContext(load)
+    context = _Named(load)
+    context.server_name = args.tls_server_name
+    return context
+
+
+class _Named(ReloadableContext):
+    """Asks each server for one name, and checks its certificate for that, not for the address."""
+
+    server_name: str
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """See `ssl.SSLContext.wrap_bio`."""
+        return super().wrap_bio(*args, **options | {"server_hostname": self.server_name})
 
 
 def _load_client(args: argparse.Namespace) -> ssl.SSLContext:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from rsocket_trio import Requester
 
 __all__ = ["run_client"]
+
+_NAMES: Final = (62, 64)
+"""What OpenSSL finds in a certificate for another host, another IP address (``x509_vfy.h``)."""
 
 
 def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[int]]) -> int:
@@ -125,7 +128,10 @@ def _hint(error: Exception) -> str:
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__
-    return "" if cause is None else " (--insecure accepts every certificate)"
+    if cause is None:
+        return ""
+    other = "--tls-server-name, if it is of another name; " if cause.verify_code in _NAMES else ""
+    return f" ({other}--insecure accepts every certificate)"
 
 
 def _setup(args: argparse.Namespace) -> Payload:

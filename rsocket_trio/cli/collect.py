@@ -209,8 +209,9 @@ def _check(args: argparse.Namespace) -> None:
     for name in ("spool", "listen"):
         if getattr(args, name) is None:
             raise Failure(f"collect needs --{name} (or --status URI)", USAGE)
-    if args.insecure:
-        raise Failure("--insecure works only with --status", USAGE)
+    for name in ("insecure", "tls-server-name"):
+        if getattr(args, name.replace("-", "_")):
+            raise Failure(f"--{name} works only with --status", USAGE)
     _check_forget(args)
     if args.forget is not None:
         raise Failure("--forget works only with --status URI; see also spool forget", USAGE)

@@ -11,6 +11,7 @@ from .options import (
     add_allow,
     add_server_tls,
     add_verbosity,
+    add_verification,
     address,
     collector_address,
     origin,
@@ -174,9 +175,7 @@ def add_collect(commands: Commands) -> None:
         help="trust these authorities for publishers with TLS, in PEM format, instead of the"
         " system's",
     )
-    tls.add_argument(
-        "--insecure", action="store_true", help="with --status: accept every certificate"
-    )
+    add_verification(tls, "with --status: ")
     add_verbosity(parser)
 
 

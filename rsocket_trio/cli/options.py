@@ -30,6 +30,7 @@ __all__ = [
     "add_tls",
     "add_uri",
     "add_verbosity",
+    "add_verification",
     "address",
     "any_address",
     "class_name",
@@ -42,6 +43,7 @@ __all__ = [
     "positive",
     "rate",
     "seconds",
+    "server_name",
     "size",
     "subscription",
     "target_or_address",
@@ -243,7 +245,19 @@ def add_client_tls(parser: argparse.ArgumentParser, schemes: str = "tls:// and w
         metavar="FILE",
         help="trust the certificates in FILE, in PEM format, instead of the system's",
     )
-    group.add_argument("--insecure", action="store_true", help="accept every certificate")
+    add_verification(group)
+
+
+def add_verification(group: argparse._ActionsContainer, where: str = "") -> None:
+    """Add the options that say which certificate of a server is good; ``where`` begins the help."""
+    group.add_argument(
+        "--tls-server-name",
+        metavar="NAME",
+        type=server_name,
+        help=f"{where}name that the server's certificate must have (default: the host of the"
+        " address)",
+    )
+    group.add_argument("--insecure", action="store_true", help=f"{where}accept every certificate")
 
 
 def add_tls(
@@ -311,6 +325,17 @@ def positive(text: str) -> int:
     if not 1 <= number <= 2**31 - 1:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and {2**31 - 1}")
     return number
+
+
+def server_name(text: str) -> str:
+    """An argument type: a name or an address that a certificate may have."""
+    try:
+        usable = text.encode("idna")
+    except UnicodeError:
+        usable = b""
+    if not usable:
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a host")
+    return text
 
 
 def seconds(text: str) -> float:

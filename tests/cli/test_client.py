@@ -114,6 +114,25 @@ def test_tls_options(cli: Cli, serve: Callable[..., str], certificate: Path, sch
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.parametrize("scheme", ["tls", "wss"])
+def test_a_certificate_of_another_name(
+    cli: Cli, serve: Callable[..., str], tmp_path: Path, scheme: str
+) -> None:
+    """--tls-server-name is what is checked, in place of the address; the error tells of it once."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    issued = authority.issue_cert("db.internal")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "cert.pem"))
+    uri = serve(f"{scheme}://127.0.0.1:0", "--cert", "cert.pem")
+    command = ("request", "--raw", uri, "header", "--ca", "ca.pem")
+    assert cli(*command, "--tls-server-name", "db.internal").stdout == b"None\n"
+    for wrong in ((), ("--tls-server-name", "127.0.0.1"), ("--tls-server-name", "db")):
+        done = cli(*command, *wrong)
+        assert (done.returncode, done.stdout) == (3, b"")
+        assert done.stderr.count(b"(--tls-server-name, if it is of another name; ") == 1
+        assert done.stderr.count(b"\n") == 1
+
+
 def test_tls_to_a_server_without_tls(cli: Cli, server: dict[str, str]) -> None:
     """The message says so, once."""
     done = cli("request", "--raw", server["tcp"].replace("tcp:", "tls:"), "ping")
@@ -310,6 +329,7 @@ OPTIONS = {
     "cert": None,
     "key": None,
     "insecure": False,
+    "tls_server_name": None,
     "keepalive": None,
     "max_lifetime": None,
     "no_confirm_setup": False,
@@ -322,6 +342,7 @@ OPTIONS = {
         ("tcp://h:1", {"headers": [("a", "b")]}, "--header works only with ws:// and wss://"),
         ("tcp://h:1", {"ca": "ca.pem"}, "--ca works only with tls:// and wss://"),
         ("ws://h:1", {"insecure": True}, "--insecure works only with tls:// and wss://"),
+        ("tcp://h:1", {"tls_server_name": "a"}, "--tls-server-name works only with tls://"),
         ("tls://h:1", {"ca": "absent.pem"}, "cannot read 'absent.pem': No such file"),
         ("tls://h:1", {"cert": "absent.pem", "key": "k"}, "cannot read 'absent.pem'"),
         ("tls://h:1", {"key": "key.pem"}, "--key needs --cert"),

@@ -432,6 +432,7 @@ def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
         (["--spool", "events", "--listen", "lumberjacks://127.0.0.1:0"], "needs --cert"),
         (["--spool", "events", *RSOCKET, "--allow-origin", "https://a.b"], "--allow-origin works"),
         (["--spool", "events", *RSOCKET, "--insecure"], "--insecure works only with --status"),
+        (["--spool", "events", *RSOCKET, "--tls-server-name", "a"], "works only with --status"),
         (["--spool", "events", *RSOCKET, "--keep-size", "2G"], "--keep-size is larger"),
         (
             ["--spool", "events", *RSOCKET, "--spool-size", "1M", "--keep-size", "2M"],
@@ -482,6 +483,7 @@ def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
         (["--spool", "events", *RSOCKET, "--auth-simple", "all=ada:pw"], "send, read and admin"),
         (["--spool", "events", *RSOCKET, "--auth-simple", "ada"], "it has no ':'"),
         (["--status", "tcp://h:1", "--auth-bearer", "a", "--auth-bearer", "b"], "not several"),
+        (["--status", "tcp://h:1", "--tls-server-name", "a"], "works only with tls://"),
         (["--status", "tcp://h:1", "--insecure"], "--insecure works only with tls://"),
     ],
 )

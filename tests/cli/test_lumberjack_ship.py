@@ -423,4 +423,7 @@ def test_tls(start_cli: Start, cli: Cli, tmp_path: Path) -> None:
     assert b"the authority that issued it is not trusted (--ca, " in refused.stderr
     assert cli(*command, "--ca", "ca.pem").returncode == 0
     assert cli(*command, "--insecure").returncode == 0
-    assert server.messages(2) == ["1", "1"]
+    named = ("--ca", "ca.pem", "--tls-server-name")
+    assert cli(*command, *named, "127.0.0.1").returncode == 0
+    assert cli(*command, *named, "localhost", "--timeout", "1").returncode == 3
+    assert server.messages(3) == ["1", "1", "1"]

@@ -99,6 +99,8 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["serve", "app.py"], "required: --listen"),
         (["lumberjack", "serve"], "required: --listen"),
         (["lumberjack", "serve", "--listen", URI], "argument --listen: 'tcp://127.0.0.1:7878' is"),
+        (["request", URI, "--tls-server-name", ""], "argument --tls-server-name: '' is no name"),
+        (["request", URI, "--tls-server-name", "a..b"], "'a..b' is no name of a host"),
         (["serve", "app.py", "--listen", "http://x"], "argument --listen: 'http://x' is no"),
         (
             ["serve", "app.py", "--listen", "lumberjack://x"],
