@@ -139,6 +139,7 @@ async def connect(
         SetupError: The server refused: `RejectedSetup`, `InvalidSetup` or `UnsupportedSetup`,
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
+        trio.ClosedResourceError: The block of the responder (`Router.connection`) ended it then.
         LocalProtocolError: The arguments do not fit a SETUP frame, or do not go together.
         MetadataError: ``setup_metadata`` cannot be encoded.
         TypeError: An argument is of a wrong type.
@@ -410,7 +411,12 @@ async def _run(
             try:
                 await begin(nursery)
                 yield
-            except (SetupError, ConnectionClosed, ConnectFailed) as error:
+            except (
+                SetupError,
+                ConnectionClosed,
+                ConnectFailed,
+                trio.ClosedResourceError,
+            ) as error:
                 # Raised below: out of a nursery it would be in an exception group.
                 refused = error
             except NotEntered as error:

@@ -459,12 +459,12 @@ class Requester(
         If cancelled: nothing was sent.
         """
         self._sender.home.check("this requester")
-        outbox = self._connection.outbox
-        check_metadata_push(metadata, self._connection.config.limits.max_frame_size)
+        connection = self._connection  # also if another session begins meanwhile
+        check_metadata_push(metadata, connection.config.limits.max_frame_size)
         frame = encode_metadata_push(metadata)
         await trio.lowlevel.checkpoint()
-        await self._sender.reserve(len(frame))
-        outbox.put_reserved(frame)
+        await connection.sender.reserve(len(frame))
+        connection.outbox.put_reserved(frame)
 
     def statistics(self) -> ConnectionStatistics:
         """Return numbers about the connection."""

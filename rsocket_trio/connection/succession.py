@@ -252,6 +252,8 @@ class Succession:
             return error
         if present.session is not None and present.session.dialler_failed:
             return error
+        if isinstance(error, trio.ClosedResourceError) and not self.ended.is_set():
+            return error  # its own block has ended it
         failure = await self._begin_next(nursery)
         if failure is None:
             # What runs on it may finish, unless it is over already.
@@ -305,6 +307,8 @@ class Succession:
                     await wait_accepted(connection)
                 except (SetupError, ConnectionClosed, ConnectFailed) as error:
                     tenure.failed(error, final=False)
+                except trio.ClosedResourceError as error:  # its own block has ended it
+                    tenure.failed(error, final=True)
         finally:
             self._trying = None
         if tenure.failure is not None:

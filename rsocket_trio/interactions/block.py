@@ -14,6 +14,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import trio
 
 from ..errors import single_error
+from .isolation import split
 
 __all__ = ["Block", "OnlyByBlock", "opened_by_block", "ungrouped"]
 
@@ -47,9 +48,9 @@ class Block:
             yield
         except Exception as error:  # `around` raises it
             self.error = error
-        except trio.Cancelled:
-            raise
         except BaseException as error:
+            if split(error, trio.Cancelled)[1] is None:
+                raise  # also a group of cancellations, as nurseries make: it belongs to a scope
             # `KeyboardInterrupt`, for example, must go on; but it is not grouped either.
             self.error = error
             raise

@@ -47,6 +47,26 @@ async def test_an_error_group_of_the_body_comes_out():
     assert caught.value is group
 
 
+async def test_a_group_of_cancellations_is_one():
+    """It belongs to the scope within the block, which absorbs it."""
+
+    @asynccontextmanager
+    async def block_with_a_scope():
+        block = Block()
+        with block.around(), trio.CancelScope() as scope, block.body():
+            yield scope
+
+    try:
+        async with block_with_a_scope() as scope:
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(trio.sleep_forever)
+                scope.cancel()
+    except BaseException as error:  # the test would absorb a cancellation
+        raise AssertionError("not absorbed") from error
+    assert scope.cancelled_caught
+
+
 async def test_errors_that_end_the_program():
     """They end the tasks beside it at once, and are not grouped."""
     with pytest.raises(KeyboardInterrupt) as caught:

@@ -21,6 +21,7 @@ from rsocket_trio import (
     Metadata,
     Reconnect,
     Retry,
+    Router,
     connect,
 )
 from rsocket_trio.errors import (
@@ -646,6 +647,56 @@ async def test_a_fault_at_the_end_of_an_attempts_time(role, autojump_clock):
             raise AssertionError
     assert caught.group_contains(Mine)
     assert not caught.group_contains(trio.Cancelled)
+
+
+def failing_block():
+    router = Router()
+
+    @router.connection
+    async def fails_later():
+        async def fail():
+            await trio.sleep(1)
+            raise Mine("a fault of the block's")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail)
+            yield
+
+    return router
+
+
+@pytest.mark.parametrize("reconnect", [None, Reconnect()])
+async def test_a_block_that_fails_before_it_is_accepted(reconnect, autojump_clock, caplog):
+    """The client has not crashed: its log says what failed, and no other attempt follows."""
+    script = Script()
+    with pytest.raises(trio.ClosedResourceError):
+        async with connect(script.dial, responder=failing_block(), reconnect=reconnect):
+            raise AssertionError
+    assert script.dialled == 1
+    assert "a fault of the block's" in caplog.text
+
+
+async def test_a_block_that_fails_later(autojump_clock, caplog):
+    """It would fail again, so it ends the client."""
+    async with scripted(resume=False, responder=failing_block(), reconnect=Reconnect()) as (
+        script,
+        _,
+        requester,
+        _,
+    ):
+        assert isinstance(await requester.wait_closed(), trio.ClosedResourceError)
+        assert requester.state is ConnectionState.CLOSED
+        with pytest.raises((trio.ClosedResourceError, NotConnected)):
+            await requester.request_response()
+        assert script.dialled == 1
+    assert caplog.text.count("no other session follows: ") == 1
+
+
+async def test_leaving_is_not_logged(autojump_clock, caplog):
+    """Only a client that ends by itself says so."""
+    async with scripted(resume=False, reconnect=Reconnect()):
+        pass
+    assert not caplog.records
 
 
 async def test_a_function_that_gives_up(autojump_clock):
