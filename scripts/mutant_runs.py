@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import os
 import queue
@@ -21,7 +22,7 @@ from typing import Any, Final, Self
 
 from mutations import Mutant
 
-__all__ = ["Copies", "Outcome", "Reach"]
+__all__ = ["Copies", "Outcome", "Reach", "tree_key"]
 
 ROOT: Final = Path(__file__).parent.parent
 PACKAGE: Final = "rsocket_trio"
@@ -40,6 +41,9 @@ NO_BEHAVIOUR: Final = (
     "test_tested_modules",
 )
 """Tests in tests/ and tests/rules that do not run the package, but read its source or measure."""
+
+NUMBERS: Final = "tests/test_constants.py"
+"""The test of all constants and defaults. It runs none of the lines that use them."""
 
 IN_THE_COPY: Final = (PACKAGE, "tests", "scripts", "examples", "docs", "benchmarks")
 NOT_IN_THE_COPY: Final = ("node_modules", "target", "_build", "__pycache__", ".hypothesis")
@@ -128,6 +132,26 @@ class Reach:
         self.programs.update(record["programs"])
         self.failed.update(record["failed"])
 
+    def save(self, path: Path, key: str) -> None:
+        """Write everything to a file, for `load`."""
+        lines = {
+            file: {line: sorted(tests) for line, tests in lines.items()}
+            for file, lines in self.lines.items()
+        }
+        whole = {"lines": lines, "seconds": self.seconds}
+        whole |= {"programs": sorted(self.programs), "failed": sorted(self.failed)}
+        path.write_text(json.dumps({"key": key, "reach": whole}))
+
+    @classmethod
+    def load(cls, path: Path, key: str) -> Self:
+        """Read a file of `save`. What was recorded of other code or tests ends the program."""
+        found = json.loads(path.read_text())
+        if found["key"] != key:
+            sys.exit(f"mutants.py: {path} is about another tree or other packages: remove it")
+        reach = cls()
+        reach.add(found["reach"])
+        return reach
+
     def tests(self, mutant: Mutant) -> list[str]:
         """Return the tests that may notice a mutant, in the order in which they are run."""
         _, package, *_ = Path(mutant.file).parts
@@ -137,7 +161,8 @@ class Reach:
 
         def rank(test: str) -> tuple[bool, bool, float]:
             seconds = self.seconds.get(test, LONGEST_LIMIT)
-            return seconds > 1, not re.search(rf"test_(\w+_)?{stem}\.py", test), seconds
+            near = re.search(rf"test_(\w+_)?{stem}\.py", test)
+            return seconds > 1 and not test.startswith(NUMBERS), not near, seconds
 
         return sorted(found - self.failed, key=rank)
 
@@ -154,24 +179,35 @@ class Reach:
         if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
             start, end = inner.body[0].lineno, inner.end_lineno or last
             if mutant.line < start:  # a default value
-                return _union(reached, range(start, end + 1))
+                held = {test for test in self.seconds if test.startswith(NUMBERS)}
+                return held | _union(reached, range(start, end + 1))
             # Some lines of a statement never count as reached: then those before it do.
             found = _union(reached, range(mutant.line, last + 1))
             for line in range(mutant.line - 1, start - 1, -1):
                 found = found or _union(reached, [line])
             return found
         # It is evaluated while the module is imported: its effect is where its name is, or in what
-        # is held of all settings, all messages, ...
+        # is held of all numbers, all settings, all messages, ...
         kind = Path(mutant.file).stem.rpartition("_")[2]
-        found = {test for test in self.seconds if re.search(rf"test_(\w+_)?{kind}\.py", test)}
+        held = rf"test_(\w+_)?(constants|config|{kind})\.py"
+        found = {test for test in self.seconds if re.search(held, test)}
         by_name: set[str] = set()
-        if name := re.match(r"(\w+)\s*[:=]", mutant.was):
+        if name := _name(tree, mutant.line):
             for file in (ROOT / mutant.file).parent.rglob("*.py"):
                 lines = enumerate(file.read_text().splitlines(), 1)
-                named = [line for line, text in lines if re.search(rf"\b{name[1]}\b", text)]
+                named = [line for line, text in lines if re.search(rf"\b{name}\b", text)]
                 by_name |= _union(self.lines.get(str(file.relative_to(ROOT)), {}), named)
         # Without a name, or with one that only such lines have, any test may notice it.
         return found | (by_name or _union(reached, reached) or set(self.seconds))
+
+
+def tree_key(packages: Iterable[str]) -> str:
+    """Return what a record depends on, as a hash: the package, the tests, and what is recorded."""
+    found = hashlib.sha256(" ".join(sorted(packages)).encode())
+    for name in (PACKAGE, "tests"):
+        for file in sorted((ROOT / name).rglob("*.py")):
+            found.update(f"\0{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return found.hexdigest()
 
 
 def _union(reached: dict[int, set[str]], lines: Collection[int]) -> set[str]:
@@ -187,6 +223,21 @@ def _inner(tree: ast.Module, line: int) -> ast.AST:
         if isinstance(node, functions) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return max(around, key=lambda node: node.lineno, default=tree)
+
+
+def _name(tree: ast.Module, line: int) -> str | None:
+    """Return the name that gets its value at a line, outside of functions."""
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    if not around:
+        return None
+    inner = max(around, key=lambda node: node.lineno)
+    target = inner.target if isinstance(inner, ast.AnnAssign) else inner.targets[0]
+    return target.id if isinstance(target, ast.Name) else None
 
 
 class Copy:

@@ -1,6 +1,6 @@
 """Mutation testing: check that the tests notice a single fault in the package.
 
-Usage: ``python scripts/mutants.py [--count 40] [--seed 7] [PATH ...]``
+Usage: ``python scripts/mutants.py [--count 40] [--seed 7] [--record FILE] [PATH ...]``
 
 The script picks single changes (scripts/mutations.py) by seed, the same number of each kind. It
 runs the tests once without a change, to record which lines each of them reaches. Then it writes
@@ -31,7 +31,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutant_runs import Copies, Outcome
+from mutant_runs import Copies, Outcome, Reach, tree_key
 from mutations import KINDS, Mutant, mutants
 
 ROOT: Final = Path(__file__).parent.parent
@@ -147,6 +147,12 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="number of concurrent runs"
     )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="keep what the tests reach in this file, or read it there instead of running them",
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants, run no tests")
     parser.add_argument(
         "--at-least",
@@ -168,10 +174,16 @@ def main() -> int:
         for mutant in picked:
             print(f"{mutant.file}:{mutant.line} ({mutant.kind})\n{difference(mutant)}")
         return 0
-    packages = sorted({Path(mutant.file).parts[1] for mutant in picked})
+    # Of all that may be picked: a record that is kept is of use for other seeds.
+    packages = sorted({Path(mutant.file).parts[1] for mutant in found})
+    key, kept = tree_key(packages), options.record
+    reach = Reach.load(kept, key) if kept and kept.exists() else None
     outcomes = []
     with Copies(packages, options.jobs) as copies:
-        reach = copies.record()
+        if reach is None:
+            reach = copies.record()
+            if kept:
+                reach.save(kept, key)
         for test in sorted(reach.failed):
             print(f"fails without a change, so it does not count: {test}", flush=True)
         for outcome in copies.judge(picked, reach):

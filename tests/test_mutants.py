@@ -132,6 +132,49 @@ def test_harmless_mutants_are_not_picked(script, monkeypatch):
     assert script.candidates(["rsocket_trio/protocol/credit.py"]) == found[1:]
 
 
+def test_the_tests_of_a_value_that_is_made_while_a_module_is_imported(
+    script, monkeypatch, tmp_path
+):
+    """A setting inside a call of several lines counts for the name that the call is for.
+
+    The table of numbers is tried for each, also for the default value of a parameter.
+    """
+    runs = sys.modules["mutant_runs"]
+    monkeypatch.setattr(runs, "ROOT", tmp_path)
+    file = tmp_path / "rsocket_trio/spool/m.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("A = f(\n    b=1,\n)\ndef g(c=2):\n    return c\ndef h():\n    return A\n")
+    reach = runs.Reach()
+    reach.add({
+        "lines": {"rsocket_trio/spool/m.py": {"5": ["t::g"], "7": ["t::h"]}},
+        "seconds": {"t::g": 0.1, "t::h": 0.1, f"{runs.NUMBERS}::all": 5},
+        "programs": [],
+        "failed": [],
+    })  # fmt: skip
+
+    def tests(line, was):
+        return reach.tests(script.Mutant("rsocket_trio/spool/m.py", line, "constant", "", was, ""))
+
+    assert set(tests(2, "b=1,")) == {"t::h", f"{runs.NUMBERS}::all"}
+    assert set(tests(4, "def g(c=2):")) == {"t::g", f"{runs.NUMBERS}::all"}
+
+
+def test_a_record_is_read_only_for_the_tree_that_it_is_of(script, monkeypatch, tmp_path):
+    """Another package, test or choice of packages makes it stale."""
+    runs = sys.modules["mutant_runs"]
+    monkeypatch.setattr(runs, "ROOT", tmp_path)
+    for name in ("rsocket_trio", "tests"):
+        (tmp_path / name).mkdir()
+    key, file = runs.tree_key(["spool"]), tmp_path / "record.json"
+    reach = runs.Reach({"m.py": {3: {"t"}}}, {"t": 0.5}, {"p"}, {"x"})
+    reach.save(file, key)
+    assert runs.Reach.load(file, key) == reach
+    (tmp_path / "tests/test_x.py").write_text("x = 1")
+    for other in (runs.tree_key(["spool"]), runs.tree_key(["collector", "spool"])):
+        with pytest.raises(SystemExit, match="another tree"):
+            runs.Reach.load(file, other)
+
+
 SOURCE = """LIMIT = 7
 def f(a=1):
     if (LIMIT
