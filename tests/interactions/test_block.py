@@ -89,6 +89,19 @@ async def test_a_close_that_is_cancelled():
     assert scope.cancelled_caught
 
 
+async def test_several_tasks_of_the_body_are_cancelled():
+    """A scope within the block absorbs that, as it does for one task: it is no error."""
+    block = Block()
+    try:
+        with block.around(), trio.CancelScope() as scope, block.body():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.sleep_forever)
+                scope.cancel()
+                await trio.sleep_forever()
+    except BaseExceptionGroup as group:  # the runner of the tests would take it for its own
+        raise AssertionError from group
+
+
 async def test_a_failing_task_beside_the_body():
     """The failure of a task comes out in a group, as from a nursery."""
 

@@ -318,6 +318,29 @@ async def test_an_absorbed_end_ends_the_connection() -> None:
             await requester.wait_closed()
 
 
+async def test_an_absorbed_end_is_no_crash(caplog: pytest.LogCaptureFixture) -> None:
+    """The tasks of the connection are cancelled, which is no error of it: over rsio, it was."""
+    router = Router()
+
+    @router.connection
+    async def short() -> AsyncIterator[None]:
+        with trio.move_on_after(0.05):
+            yield
+
+    @router.request_response("wait")
+    async def wait() -> None:
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(rsio.serve, router, "rsio://127.0.0.1:0")
+        with pytest.raises(Exception, match="closed"):
+            async with rsio.connect(server.uris[0]) as connection:
+                async for _ in iterate(connection.publisher("wait")):
+                    raise AssertionError
+        await server.aclose()
+    assert "crashed" not in caplog.text
+
+
 async def test_it_may_be_overridden() -> None:
     """A fake object stands for the whole block."""
     trace: list[str] = []
