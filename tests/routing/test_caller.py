@@ -19,12 +19,10 @@ from rsocket_trio import (
     Requester,
     Responder,
     Router,
-    connect,
-    serve_transport,
 )
 from rsocket_trio.metadata import MIME
 from rsocket_trio.testing.in_memory import connected_pair
-from rsocket_trio.transports.memory import memory_transport_pair
+from tests.routing.requests import client_of
 
 
 @attrs.frozen
@@ -77,12 +75,10 @@ async def later(*values):
 
 
 @pytest.mark.parametrize("mime_type", [MIME.CBOR, MIME.JSON, MIME.TEXT])
-async def test_every_interaction_converts_objects(nursery, mime_type):
+async def test_every_interaction_converts_objects(mime_type):
     """Objects are sent and received, with any type of the connection."""
     log = []
-    client_end, server_end = memory_transport_pair()
-    nursery.start_soon(serve_transport, make_router(log), server_end)
-    async with connect(client_end, data_mime_type=mime_type) as requester:
+    async with client_of(make_router(log), data_mime_type=mime_type) as requester:
         caller = Caller(requester)
         assert await caller.request_response("mirror", Point(1, 2), returns=Point) == Point(2, 1)
         assert await caller.request_response("raw", b"abc", returns=bytes) == b"cba"
@@ -178,11 +174,9 @@ async def test_errors():
             await caller.request_response("mirror", {"x": 0, "y": -1})
 
 
-async def test_caller_without_composite_metadata(nursery):
+async def test_caller_without_composite_metadata():
     """With routing metadata only, answers are of the connection's type."""
-    client_end, server_end = memory_transport_pair()
-    nursery.start_soon(serve_transport, make_router(), server_end)
-    async with connect(client_end, metadata_mime_type=MIME.ROUTING) as requester:
+    async with client_of(make_router(), metadata_mime_type=MIME.ROUTING) as requester:
         caller = Caller(requester)
         assert await caller.request_response("mirror", Point(1), returns=Point) == Point(0, 1)
         assert caller.decode(Payload(b"\x05", b"\xd0"), int) == 5
