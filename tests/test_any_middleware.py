@@ -1098,14 +1098,15 @@ def mischief(wire, interaction, chain, mischief):
     blocks = blocks_of(scene)
     fault = mischief.fault
     blocks["fault"] = fault
-    if mischief.place == "provider" and wire != "ttrpc service":
+    if mischief.place == "provider" and wire == "ttrpc service":  # it has no providers
+        mischief = attrs.evolve(mischief, place="inner")
+    if mischief.place == "provider":
         provided = (chain.provided[0], chain.provided[1], (fault, "request"))
         chain = attrs.evolve(chain, provided=provided)
     else:
-        place = "inner" if mischief.place == "provider" else mischief.place
-        names = list(getattr(chain, place))
+        names = list(getattr(chain, mischief.place))
         names.insert(mischief.at, "fault")
-        chain = attrs.evolve(chain, **{place: tuple(names)})
+        chain = attrs.evolve(chain, **{mischief.place: tuple(names)})
     with logged() as records:
         clock = trio.testing.MockClock(autojump_threshold=0)
         trio.run(misbehave, wire, interaction, chain, blocks, scene, mischief.script, clock=clock)
