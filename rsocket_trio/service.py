@@ -254,6 +254,7 @@ class Service:
             max_lifetime=frame.max_lifetime_ms / 1000,
             transport=transport.info,
             stopping=Stopping(connection.lifecycle.drain_begun),
+            arrived=connection.workload.arrival,
         )
         setup.peer._serves(connection.close_gracefully)  # noqa: SLF001 - not for applications
         try:

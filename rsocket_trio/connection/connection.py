@@ -163,7 +163,9 @@ class Connection:
         transport = self.transport
         outbox = self.outbox
         clock = KeepaliveClock(interval, max_lifetime, trio.current_time())
-        reader = Reader(transport, self._dispatcher, self._zero, lifecycle, clock, frames)
+        reader = Reader(
+            transport, self._dispatcher, self._zero, lifecycle, clock, self.workload, frames
+        )
 
         async def begin(nursery: trio.Nursery) -> None:
             if self.leases is not None:

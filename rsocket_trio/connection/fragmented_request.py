@@ -36,7 +36,9 @@ _INTERACTIONS: Final = {
 class FragmentedRequest(Operation):
     """A request whose next fragments are still to come (PAYLOAD frames on its stream)."""
 
-    __slots__ = ("complete", "frame_type", "initial_n", "requests", "undecided")
+    __slots__ = ("arrived", "complete", "frame_type", "initial_n", "requests", "undecided")
+
+    arrived: float
 
     def __init__(
         self,
@@ -65,10 +67,7 @@ class FragmentedRequest(Operation):
             return
         if whole is not None:
             payload, _ = whole
-            size = len(payload.data) + len(payload.metadata or b"")
-            self.requests.take_on(
-                self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
-            )
+            self.requests.take_on_whole(self, payload)
             self.requests.forget(self)
         elif data and self.undecided:
             self._decide()

@@ -179,6 +179,7 @@ class IncomingRequests:
             return
         operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
+        operation.arrived = workload.arrived
         self._table[stream_id] = operation
         workload.active = active + 1
         account.held += size
@@ -234,6 +235,21 @@ class IncomingRequests:
 
     # -- less frequent calls ----------------------------------------------------------------
 
+    def take_on_whole(self, request: FragmentedRequest, payload: Payload) -> None:
+        """Do as `take_on` with a request in fragments that is whole: it came with its first."""
+        workload = self._workload
+        now, workload.arrived = workload.arrived, request.arrived
+        size = len(payload.data) + len(payload.metadata or b"")
+        self.take_on(
+            request.frame_type,
+            request.stream_id,
+            request.complete,
+            request.initial_n,
+            payload,
+            size,
+        )
+        workload.arrived = now
+
     def take_on_body(
         self, request: FragmentedRequest, payload: Payload, responder: Answers[PayloadBody]
     ) -> None:
@@ -252,6 +268,7 @@ class IncomingRequests:
         self._table[stream_id] = operation
         operation.take(payload.metadata, payload.data)
         self._workload.add(operation, size)
+        operation.arrived = request.arrived
 
     def receive_metadata_push(self, metadata: bytes) -> None:
         """Receive a METADATA_PUSH frame; it is best effort, so beyond the limits it is dropped."""
@@ -311,6 +328,7 @@ class IncomingRequests:
         request.assembling = self._sender.memory.reassembler(stream_id, self._max_metadata)
         # C beside F in REQUEST_CHANNEL applies to the whole payload.
         request.complete = flags & COMPLETE
+        request.arrived = self._workload.arrived
         self._incomplete.add(request)
         self._table[stream_id] = request
         request.receive_payload(FOLLOWS, metadata, data)

@@ -19,11 +19,13 @@ class Job(Protocol):
     Attributes:
         live: Whether the peer still wants an answer.
         size: The bytes of the request, as the connection counts them.
+        arrived: When it came (`Workload.arrived`); set when it enters the queue.
         scope: The cancel scope around its handler, from its first wait to its end.
     """
 
     live: bool
     size: int
+    arrived: float
     scope: trio.CancelScope | None
 
     def work(self) -> Coroutine[Any, Any, object]:

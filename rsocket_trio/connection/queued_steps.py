@@ -90,6 +90,7 @@ class QueuedSteps:
                 due = False
             operation = queue.popleft()
             if operation.live:
+                workload.arrived = operation.arrived
                 try:
                     rest = operation.begin()
                 except BaseException as error:  # any error of a handler ends its stream
@@ -119,13 +120,15 @@ class QueuedSteps:
 
     def take_queued(self, shift: Shift, scope: trio.CancelScope) -> None:
         """Give the next request of the queue to the calling task, which awaits all its work."""
-        operation = self._workload.queue.popleft()
+        workload = self._workload
+        operation = workload.queue.popleft()
         if operation.live:
+            workload.arrived = operation.arrived
             shift.served += 1
             shift.operation = operation
             operation.scope = scope
         else:
-            self._workload.done(operation)
+            workload.done(operation)
 
     def hand_out(self, shift: Shift, scope: trio.CancelScope) -> Awaitable[object] | None:
         """Give the request that waits to the calling task and its scope; see `run_queued`."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .dispatch import Dispatcher
     from .lifecycle import Lifecycle
     from .stream_zero import StreamZero
+    from .workload import Workload
 
 __all__ = ["READ_ERRORS", "Reader"]
 
@@ -48,6 +49,7 @@ class Reader:
         zero: Looks for the acceptance of our SETUP.
         lifecycle: Is told how reading ends.
         clock: Is told when frames arrive.
+        workload: Is told when the frames arrived that are dispatched now.
         frames: The frames right behind the first one, received already.
 
     Attributes:
@@ -65,6 +67,7 @@ class Reader:
         zero: StreamZero,
         lifecycle: Lifecycle,
         clock: KeepaliveClock,
+        workload: Workload,
         frames: list[bytes],
     ) -> None:
         self._transport = transport
@@ -72,6 +75,7 @@ class Reader:
         self._zero = zero
         self._lifecycle = lifecycle
         self._clock = clock
+        self._workload = workload
         self._now = current_clock().current_time
         self.frames: Sequence[bytes] = frames
         self._position = 0  # how many of these have been dispatched
@@ -133,6 +137,7 @@ class Reader:
                 self.frames = ()
                 self._position = 0
         self.paused = False
+        self._workload.arrived = self._clock.last_received
         batch = self._batch = iter(frames)
         if self._lifecycle.established:
             self._dispatch_all(batch)

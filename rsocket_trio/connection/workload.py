@@ -22,6 +22,8 @@ class Workload:
 
     Attributes:
         active: Requests that wait or run.
+        arrived: When the request came whose handler begins now, by trio's clock; while frames are
+            dispatched, when they were read.
         account: Bytes of their payloads.
         max_active: The most requests that may wait or run (`Limits.max_active_requests`).
         queue: Those that have not begun, in the order of their arrival.
@@ -29,10 +31,11 @@ class Workload:
         on_done: Called when a request is done. The connection sets it while it drains.
     """
 
-    __slots__ = ("account", "active", "max_active", "on_done", "over", "queue")
+    __slots__ = ("account", "active", "arrived", "max_active", "on_done", "over", "queue")
 
     def __init__(self, max_active: int, account: Account) -> None:
         self.active = 0
+        self.arrived = 0.0
         self.account = account
         self.max_active = max_active
         self.queue: deque[Job] = deque()
@@ -45,12 +48,17 @@ class Workload:
             return False
         return self.account.held + size <= self.account.limit or not self.active
 
+    def arrival(self) -> float:
+        """Return ``arrived``, for `rsocket_trio.Setup`."""
+        return self.arrived
+
     def add(self, operation: Job, size: int) -> None:
         """Count a request of ``size`` bytes.
 
         For the task that reads, which begins the request right after.
         """
         operation.size = size
+        operation.arrived = self.arrived
         self.active += 1
         self.account.held += size
         self.queue.append(operation)

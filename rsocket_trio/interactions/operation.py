@@ -260,10 +260,13 @@ class ResponderOperation(Operation):
 
     Attributes:
         size: The bytes of the request, as the connection counts them.
+        arrived: When it came, by trio's clock; set when it enters the queue.
         scope: The cancel scope around its handler, from its first wait to its end.
     """
 
-    __slots__ = ("scope", "size")
+    __slots__ = ("arrived", "scope", "size")
+
+    arrived: float
 
     def __init__(self, outbound: Outbound, stream_id: int) -> None:
         super().__init__(outbound, stream_id)

@@ -99,6 +99,8 @@ class Call(AnyCall, given="middleware and handlers are given one"):
     A parameter of a handler with this annotation receives it, and each middleware does.
 
     Attributes:
+        arrived: When the request came, by trio's clock, before it waited for its turn; one in
+            fragments came with its first. ``None`` on wires other than RSocket and its draft.
         principal: What the last authenticator has returned; before it is asked, what it (or the
             one of the router that is served) returned for the connection; or ``None``. A wire
             without authenticators leaves it to middleware.
@@ -107,10 +109,11 @@ class Call(AnyCall, given="middleware and handlers are given one"):
         items: See `AnyCall`.
     """
 
-    __slots__ = ("principal",)
+    __slots__ = ("arrived", "principal")
 
     def __init__(self, principal: object) -> None:
         super().__init__()
+        self.arrived: float | None = None
         self.principal = principal
 
     @property
@@ -171,7 +174,10 @@ class RouterCall(Call, given="middleware and handlers are given one"):
         self.outcome = None
         self.error = None
         self.items = 0
-        self.principal = context.setup.principal
+        setup = context.setup
+        # Now: while this call waits, handlers of others begin.
+        self.arrived = None if setup.arrived is None else setup.arrived()
+        self.principal = setup.principal
         self._request = request
         self._context = context
         self._metadata = metadata

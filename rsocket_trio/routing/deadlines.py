@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 import trio
 
-from ..errors import Canceled, Invalid, Rejected
+from ..errors import Canceled, Invalid
 from ..field_checks import SECONDS, argument
 from ..metadata.composite import MetadataEntry
 from .call import Call
@@ -26,6 +26,7 @@ DEADLINE_TYPE: Final = "message/x.rsocket-trio.deadline.v0"
 """The MIME type of the entry: four bytes, the milliseconds that are left, the highest first."""
 
 _MOST: Final = 2**32 - 1
+_OVER: Final = "the deadline of the request is over"
 
 
 async def send_deadline(call: OutgoingCall) -> AsyncIterator[None]:
@@ -50,20 +51,21 @@ class DeadlineStatistics:
     """Numbers about deadlines.
 
     Attributes:
-        rejected: Calls that were too late when they came; their handlers were not asked.
-        canceled: Calls that were cancelled by their deadline.
+        expired: Calls whose time was over before their turn; their handlers were not asked.
+        canceled: Calls whose handlers were cancelled.
     """
 
-    rejected: int
+    expired: int
     canceled: int
 
 
 class Deadlines:
     """Middleware of a router: a handler is cancelled when its requester waits no longer.
 
-    A call whose time is over when its turn comes is `Rejected`, and one that has begun ends with
-    `Canceled`. The time begins when the handler's turn comes: a request that waited in the queue of
-    a busy connection gets the same time as another one.
+    The call ends with `Canceled`. If its time is over when its turn comes, its handler is not
+    asked; this is no `Rejected`, which would tell the requester to try again. The time begins when
+    the request arrives (`Call.arrived`), so that the wait in the queue of a busy connection counts;
+    on wires that do not note that, when the turn of this middleware comes.
 
     Args:
         at_most: The longest time for a call, in seconds, also for those that name none. By default
@@ -77,19 +79,18 @@ class Deadlines:
     def __init__(self, at_most: float = inf) -> None:
         argument("at_most", at_most, SECONDS)
         self._at_most = at_most
-        self._rejected = 0
+        self._expired = 0
         self._canceled = 0
 
     def statistics(self) -> DeadlineStatistics:
         """Return numbers about the calls so far."""
-        return DeadlineStatistics(rejected=self._rejected, canceled=self._canceled)
+        return DeadlineStatistics(expired=self._expired, canceled=self._canceled)
 
     async def __call__(self, call: Call) -> AsyncIterator[None]:
         """See `Middleware`.
 
         Raises:
-            Rejected: The time was over before.
-            Canceled: It is over.
+            Canceled: The time is over.
             Invalid: The entry cannot be read.
 
         Checkpoint: as the handler does.
@@ -100,14 +101,16 @@ class Deadlines:
         if left == inf:
             yield
             return
-        if left <= 0:
-            self._rejected += 1
-            raise Rejected("the deadline of the request was over before it was handled")
-        with trio.move_on_after(left) as scope:
+        now = trio.current_time()
+        deadline = left + (now if call.arrived is None else call.arrived)
+        if deadline <= now:
+            self._expired += 1
+            raise Canceled(_OVER)
+        with trio.move_on_at(deadline) as scope:
             yield
         if scope.cancelled_caught:
             self._canceled += 1
-            raise Canceled("the deadline of the request is over")
+            raise Canceled(_OVER)
 
 
 def _seconds(content: bytes) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -11,15 +13,27 @@ from rsocket_trio import (
     DEADLINE_TYPE,
     Caller,
     Canceled,
+    ConnectionConfig,
     Deadlines,
     DeadlineStatistics,
+    ErrorCode,
     Invalid,
-    Rejected,
+    Limits,
     Router,
     send_deadline,
     ttrpc,
 )
+from rsocket_trio.frames import (
+    ErrorFrame,
+    KeepaliveFrame,
+    PayloadFrame,
+    RequestResponseFrame,
+    RequestStreamFrame,
+)
 from rsocket_trio.metadata import Metadata
+from rsocket_trio.server import serve_transport
+from rsocket_trio.testing.frame_peer import FramePeer
+from rsocket_trio.transports import memory_transport_pair
 from tests.routing.requests import client_of
 from tests.ttrpc.scenes import pair
 
@@ -111,21 +125,21 @@ async def test_one_that_has_begun_is_canceled(route, autojump_clock, caplog):
                     async for _ in items:
                         pass
         assert trio.current_time() - began >= 1
-    assert deadlines.statistics() == DeadlineStatistics(rejected=0, canceled=1)
+    assert deadlines.statistics() == DeadlineStatistics(expired=0, canceled=1)
     assert "absorbed" not in caplog.text
 
 
-async def test_one_that_is_too_late_is_rejected():
-    """Nothing of it was processed, and the requester may know that."""
+async def test_one_that_is_too_late_is_canceled_too():
+    """Its handler is not asked; no `Rejected`, as nobody waits for another try."""
     deadlines = Deadlines()
     async with client_of(application(deadlines)) as requester:
         caller = Caller(requester)
-        with pytest.raises(Rejected, match="before it was handled"):
+        with pytest.raises(Canceled, match="the deadline of the request is over"):
             await caller.request_response("wait", metadata=raw(bytes(4)))
         for content in (b"", b"\0" * 5):
             with pytest.raises(Invalid, match="bytes and not 4"):
                 await caller.request_response("wait", metadata=raw(content))
-    assert deadlines.statistics() == DeadlineStatistics(rejected=1, canceled=0)
+    assert deadlines.statistics() == DeadlineStatistics(expired=1, canceled=0)
 
 
 async def test_a_router_behind_ttrpc(autojump_clock):
@@ -167,3 +181,126 @@ def test_arguments_are_checked(wrong):
     """Where they are given."""
     with pytest.raises((TypeError, ValueError), match="at_most"):
         Deadlines(wrong)
+
+
+def frames_of(kind, route="left"):
+    """A request on stream 101, which has a second."""
+    metadata = Metadata(route=route, extra=[(DEADLINE_TYPE, b"\0\0\3\xe8")]).encode()
+    if kind == "stream":
+        return [RequestStreamFrame(101, metadata=metadata, data=b"", initial_request_n=9)]
+    first = RequestResponseFrame(101, metadata=metadata, data=b"", follows=kind == "fragments")
+    return [first, PayloadFrame(101, data=b"", next=True)] if first.follows else [first]
+
+
+@pytest.mark.parametrize("kind", ["response", "stream", "fragments"])
+@pytest.mark.parametrize("waiting", [0, 1, 4])
+@pytest.mark.parametrize("computing", [0.75, 3.0])
+async def test_the_time_in_the_queue_counts(autojump_clock, kind, waiting, computing):
+    """Counted from the handler's turn, a request behind one that computes gets more than it has.
+
+    Behind handlers that wait, requests begin in other tasks of the connection, and in another way.
+    """
+    deadlines = Deadlines()
+    router = Router(middleware=[deadlines])
+    seen = []
+
+    @router.request_response("compute")
+    async def compute() -> None:
+        autojump_clock.jump(computing)
+
+    @router.request_response("pause")
+    async def pause() -> None:
+        await trio.lowlevel.checkpoint()
+
+    @router.request_response("left")
+    async def answer() -> None:
+        seen.append(left())
+
+    @router.request_stream("left")
+    async def stream() -> AsyncIterator[int]:
+        seen.append(left())
+        yield 1
+
+    async with frame_peer_of(router) as peer:
+        before = ["pause"] * waiting + ["compute"]
+        await peer.send(
+            *[
+                RequestResponseFrame(2 * n + 1, metadata=Metadata(route=route).encode(), data=b"")
+                for n, route in enumerate(before)
+            ],
+            *frames_of(kind),
+        )
+        while (frame := await peer.receive()).stream_id != 101:
+            pass
+    if computing < 1:
+        assert seen == [pytest.approx(1 - computing)]
+    else:
+        assert isinstance(frame, ErrorFrame)
+        assert frame.code == ErrorCode.CANCELED
+        assert not seen
+    assert deadlines.statistics().expired == (computing > 1)
+
+
+@asynccontextmanager
+async def frame_peer_of(router, **options):
+    """A client of which the test writes every frame."""
+    here, there = memory_transport_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(serve_transport, router, there, **options))
+        peer = FramePeer(here, cushion=0.05)
+        await peer.setup(data_mime_type="application/json")
+        yield peer
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("data", [b"", b"1"])
+async def test_a_request_in_fragments_came_with_its_first(autojump_clock, data):
+    """Also if the handler's parameters wait for the rest of the data."""
+    router = Router(middleware=[Deadlines()])
+    seen = []
+
+    @router.request_response("left")
+    async def answer(number: int) -> None:
+        seen.append(left())
+
+    metadata = Metadata(route="left", extra=[(DEADLINE_TYPE, b"\0\0\3\xe8")]).encode()
+    async with frame_peer_of(router) as peer:
+        await peer.send(RequestResponseFrame(1, metadata=metadata, data=data, follows=True))
+        await trio.sleep(0.75)
+        await peer.send(PayloadFrame(1, data=b"2", next=True))
+        await peer.receive(PayloadFrame)
+    assert seen == [pytest.approx(0.25)]
+
+
+@pytest.mark.parametrize("waiting", [0, 7])
+async def test_the_time_behind_a_full_outbox_counts(autojump_clock, waiting):
+    """While a peer does not read its answers, requests stay in the queue of the connection.
+
+    Frames that are read meanwhile, here a KEEPALIVE, came later than these. Behind handlers that
+    wait, requests begin in another way.
+    """
+    deadlines = Deadlines()
+    router = application(deadlines)
+
+    @router.request_stream("large")
+    async def large() -> AsyncIterator[str]:
+        while True:
+            yield "x" * 60_000
+
+    config = ConnectionConfig(limits=Limits(max_outbox_size=1))
+    large_items, wait = (Metadata(route=route).encode() for route in ("large", "wait"))
+    async with frame_peer_of(router, config=config) as peer:
+        await peer.send(
+            RequestStreamFrame(1, metadata=large_items, data=b"", initial_request_n=2**31 - 1)
+        )
+        await peer.send(*[RequestResponseFrame(2 * n + 3, metadata=wait) for n in range(waiting)])
+        await trio.sleep(1)
+        await peer.send(*frames_of("response", "Demo/left"))
+        await trio.sleep(2.5)
+        await peer.send(KeepaliveFrame(respond=False))
+        await trio.sleep(0.5)
+        while (frame := await peer.receive()).stream_id != 101:
+            pass
+    assert isinstance(frame, ErrorFrame)
+    assert frame.code == ErrorCode.CANCELED
+    assert deadlines.statistics() == DeadlineStatistics(expired=1, canceled=0)

@@ -58,10 +58,12 @@ class ServerCall:
         deadline: When the client stops waiting, by trio's clock.
         live: Whether the peer still waits for the last frame.
         size: The bytes of the request.
+        arrived: See `rsocket_trio.connection.job.Job`.
         scope: The cancel scope around the handler, from its first wait to its end.
     """
 
     __slots__ = (
+        "arrived",
         "deadline",
         "facts",
         "incoming",
@@ -72,6 +74,8 @@ class ServerCall:
         "size",
         "stream_id",
     )
+
+    arrived: float
 
     def __init__(
         self,
