@@ -174,8 +174,9 @@ class LeaseOptions:
 
     The client decides whether the connection uses leases (L in SETUP):
     ``connect(..., lease=LeaseOptions())`` asks for them. A server with options grants leases to the
-    clients that ask, and serves the others without leases, or refuses them (``required``). Leases
-    bind both ways: each side needs a lease from the other for its requests.
+    clients that ask, and serves the others without leases, refuses them (``required``) or counts
+    their requests (``enforced``). Leases bind both ways: each side needs a lease from the other for
+    its requests.
 
     Attributes:
         source: The source of the leases we grant. By default one lease without a real limit.
@@ -186,14 +187,23 @@ class LeaseOptions:
             peer may never grant a lease, and each waiting request keeps a payload in memory. 256,
             as rsocket-java.
         required: On a server: refuse clients that do not ask for leases (REJECTED_SETUP). Else
-            leases limit only the clients that ask for them. A client that asks needs no such
-            option: a server that has no leases refuses it.
+            leases limit only the clients that ask for them, unless they are ``enforced``; only
+            one of the two may be set. A client that asks needs no such option: a server that has no
+            leases refuses it.
+        enforced: On a server: count the requests of clients that do not ask for leases against the
+            same source, which is asked for each of them too. They get no LEASE, and REJECTED beyond
+            it. Requests to them need no lease.
     """
 
     source: LeaseSource = attrs.field(default=_UNLIMITED, validator=_check_source)
     wait: bool = attrs.field(default=True, validator=FLAG, kw_only=True)
     max_waiting: int = attrs.field(default=256, validator=whole(0), kw_only=True)
     required: bool = attrs.field(default=False, validator=FLAG, kw_only=True)
+    enforced: bool = attrs.field(default=False, validator=FLAG, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.required and self.enforced:
+            raise ValueError("required refuses the clients that enforced would count: choose one")
 
 
 def lease_options(lease: LeaseOptions | LeaseSource | None) -> LeaseOptions | None:

@@ -199,7 +199,7 @@ class Requester(
 
     @property
     def leases(self) -> ConnectionLeases | None:
-        """The leases of both sides; ``None`` if the connection does not use leases."""
+        """The leases of both sides; ``None`` if the connection neither uses nor enforces leases."""
         leases = self._connection.leases
         return None if leases is None else leases.view
 

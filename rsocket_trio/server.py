@@ -121,7 +121,8 @@ async def serve(
             their streams and handlers go on. ``None`` refuses clients that ask for it.
         lease: Use leases with the clients that ask for them. The value is the options, or only the
             source of the leases we grant. Our requests to these clients need a lease too. With
-            ``LeaseOptions(source, required=True)`` other clients are refused (REJECTED_SETUP).
+            ``LeaseOptions(source, required=True)`` other clients are refused (REJECTED_SETUP), with
+            ``enforced=True`` their requests are counted.
             ``None`` refuses clients that ask for leases (UNSUPPORTED_SETUP).
         protocols: The protocols that clients may speak, on each address: ``"rsocket"`` (1.0) and
             ``"reactivesocket"`` (the draft of 2015). The first bytes of a client show which one.

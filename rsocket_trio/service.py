@@ -241,8 +241,11 @@ class Service:
         Raises:
             SetupError: It refuses, fails or takes too long.
         """
+        lease = self.lease
+        if lease is not None and not (frame.lease or lease.enforced):
+            lease = None
         connection = Connection(
-            transport, self.config, client=False, lease=self.lease if frame.lease else None
+            transport, self.config, client=False, lease=lease, announced=frame.lease
         )
         requester = make(Requester, connection, frame.metadata_mime_type, frame.data_mime_type)
         setup = Setup(

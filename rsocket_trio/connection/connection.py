@@ -72,7 +72,8 @@ class Connection:
         workload: The peer's requests that wait or run.
         crew: The tasks that read and run handlers.
         dropped: How many messages of the peer were dropped, by interaction; they have no answer.
-        leases: The leases of both sides; ``None`` if leases are not in use (L in SETUP).
+        leases: The leases of both sides; ``None`` if leases are not in use (L in SETUP), nor
+            enforced.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Connection:
         *,
         client: bool,
         lease: LeaseOptions | None = None,
+        announced: bool = True,
     ) -> None:
         config = transport.capabilities.limit_config(config)
         limits = config.limits
@@ -98,9 +100,12 @@ class Connection:
         self.memory = memory = ConnectionMemory(limits)
         self.workload = workload = Workload(limits.max_active_requests, memory.requests)
         self.crew = Crew(workload, outbox)
-        self.leases = None if lease is None else Leases(lease, outbox, workload)
+        self.leases = leases = (
+            None if lease is None else Leases(lease, outbox, workload, announced=announced)
+        )
+        agreed = leases if announced else None  # the peer's leases are in use too
         self.admission: Admission = (
-            OpenAdmission(outbox) if self.leases is None else LeasedAdmission(outbox, self.leases)
+            OpenAdmission(outbox) if agreed is None else LeasedAdmission(outbox, agreed)
         )
         self.admission.refusal = LocalProtocolError(_NOT_ACCEPTED)
         self.table = table = StreamTable(client=client)
@@ -118,10 +123,10 @@ class Connection:
         )
         self._first_steps = FirstSteps(table, sender, outbox, workload)
         self._requests = IncomingRequests(
-            config, table, sender, workload, self._first_steps, self.leases, client=client
+            config, table, sender, workload, self._first_steps, leases, client=client
         )
         self._requests.uncredited = transport.capabilities.uncredited_requests
-        zero = StreamZero(lifecycle, outbox, self._requests, self.leases, client=client)
+        zero = StreamZero(lifecycle, outbox, self._requests, agreed, client=client)
         self._zero = zero
         self.dropped = self._requests.dropped
         self._dispatcher = Dispatcher(table.operations, self._requests, zero, client=client)

@@ -9,7 +9,8 @@ the next lease. Our own requests wait in `rsocket_trio.connection.admission`;
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, final
+from math import inf
+from typing import TYPE_CHECKING, Final, final
 
 import trio
 
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionLeases", "Leases"]
 
+_NO_LIMIT: Final = 2**31 - 1
+
 
 @final
 class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
-    """The leases of a connection that uses them; `rsocket_trio.Requester.leases`."""
+    """The leases of a connection that uses or enforces them; `rsocket_trio.Requester.leases`."""
 
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
@@ -64,6 +67,8 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
     def sendable_requests(self) -> int:
         """The number of requests that the peer's lease allows us now.
 
+        It is 2**31 - 1 if the peer has not asked for leases (`LeaseOptions.enforced`).
+
         Raises:
             RuntimeError: The caller is in another thread than the connection, with another clock.
         """
@@ -73,7 +78,8 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
     def grant(self, lease: Lease) -> None:
         """Grant a lease to the peer of this connection; it replaces the present one.
 
-        The lease is sent at once, or as soon as the connection is accepted. When it has ended, the
+        The lease is sent at once, or as soon as the connection is accepted; it is only counted if
+        the peer has not asked for leases (`LeaseOptions.enforced`). When it has ended, the
         source is asked again.
 
         Raises:
@@ -97,6 +103,8 @@ class Leases:
 
     Attributes:
         options: The settings.
+        announced: The peer honours leases (L in SETUP). If not, it gets no LEASE frames, its
+            requests are counted all the same, and ours need no lease (`LeaseOptions.enforced`).
         source: See `ConnectionLeases.source`.
         received_lease: See `ConnectionLeases.received_lease`.
         waiting_requests: See `ConnectionLeases.waiting_requests`.
@@ -110,8 +118,11 @@ class Leases:
         home: The thread of the connection.
     """
 
-    def __init__(self, options: LeaseOptions, outbox: Outbox, workload: Workload) -> None:
+    def __init__(
+        self, options: LeaseOptions, outbox: Outbox, workload: Workload, *, announced: bool
+    ) -> None:
         self.options = options
+        self.announced = announced
         self.source: LeaseSource = options.source
         self.received_lease: Lease | None = None
         self.waiting_requests = 0
@@ -139,7 +150,8 @@ class Leases:
             self._queued = lease
             return
         self.granted.replace(lease.requests, lease.time_to_live_ms / 1000, trio.current_time())
-        self._outbox.put_urgent(frame)
+        if self.announced:
+            self._outbox.put_urgent(frame)
         self.changed.set()
 
     def statistics(self) -> LeaseStatistics:
@@ -173,6 +185,8 @@ class Leases:
     def begin(self) -> Lease | None:
         """From now on leases leave at once. Return the one that was granted before, if any."""
         self._running = True
+        if not self.announced:
+            self.held.replace(_NO_LIMIT, inf, trio.current_time())
         first, self._queued = self._queued, None
         return first
 

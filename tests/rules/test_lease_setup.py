@@ -7,7 +7,14 @@ import trio
 
 from rsocket_trio.config import ConnectionConfig
 from rsocket_trio.errors import ErrorCode, RejectedSetup, UnsupportedSetup
-from rsocket_trio.frames import ErrorFrame, LeaseFrame, PayloadFrame, RequestResponseFrame
+from rsocket_trio.frames import (
+    ErrorFrame,
+    LeaseFrame,
+    PayloadFrame,
+    RequestFnfFrame,
+    RequestResponseFrame,
+    RequestStreamFrame,
+)
 from rsocket_trio.lease import Lease, LeaseOptions
 from rsocket_trio.responder import Responder
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
@@ -145,3 +152,55 @@ async def test_a_client_sends_a_lease_behind_its_setup():
         frames = {frame.stream_id: frame for frame in await peer.drain()}
         assert frames[2].data == b"a"
         assert frames[4].code == ErrorCode.REJECTED
+
+
+@pytest.mark.parametrize("frame_type", [RequestResponseFrame, RequestStreamFrame, RequestFnfFrame])
+async def test_enforced_leases_count_for_a_client_without_l(autojump_clock, frame_type):
+    """It gets no LEASE, and REJECTED beyond it; a limit bound only those who asked for it."""
+    enforced = LeaseOptions(Lease(1, 10.0), enforced=True)
+    more = {"initial_request_n": 1} if frame_type is RequestStreamFrame else {}
+    async with frame_peer_client(KnownAnswers(), setup=False, lease=enforced) as peer:
+        await peer.setup()
+        for first in (1, 5):
+            await peer.send(
+                frame_type(first, data=b"a", **more), RequestResponseFrame(first + 2, data=b"b")
+            )
+            frames = await peer.drain()
+            errors = [frame for frame in frames if isinstance(frame, ErrorFrame)]
+            rejected = [each.stream_id for each in errors if each.code == ErrorCode.REJECTED]
+            assert rejected == [first + 2]
+            await trio.sleep(11)
+        assert not any(isinstance(frame, LeaseFrame) for frame in peer.received)
+
+
+async def test_enforced_leases_bind_no_requests_to_a_client_without_l():
+    """The acceptor may choose the source; a LEASE of the client has no effect (R-LEASE-10)."""
+    requesters = []
+
+    async def acceptor(setup, requester):
+        requesters.append(requester)
+        requester.leases.source = Lease(0, 10.0)
+        return KnownAnswers()
+
+    enforced = LeaseOptions(Lease(5, 10.0), enforced=True)
+    async with frame_peer_client(acceptor, setup=False, lease=enforced) as peer:
+        await peer.setup()
+        await peer.send(LeaseFrame(10_000, 0), RequestResponseFrame(1, data=b"a"))
+        assert (await peer.receive(ErrorFrame)).code == ErrorCode.REJECTED
+        assert requesters[0].leases.sendable_requests == 2**31 - 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(by_response, requesters[0])
+            assert (await peer.receive(RequestResponseFrame)).stream_id == 2
+            nursery.cancel_scope.cancel()
+
+
+async def test_enforced_leases_are_granted_to_those_who_ask():
+    """The option changes nothing for them, and is no second way to refuse the others."""
+    enforced = LeaseOptions(Lease(5, 10.0), enforced=True)
+    async with connected_pair(
+        KnownAnswers(), lease=enforced, client_lease=LeaseOptions()
+    ) as client:
+        await by_fnf(client)
+        assert client.leases.received_lease == Lease(5, 10.0)
+    with pytest.raises(ValueError, match="choose one"):
+        LeaseOptions(required=True, enforced=True)
