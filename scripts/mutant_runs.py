@@ -42,9 +42,6 @@ NO_BEHAVIOUR: Final = (
 )
 """Tests in tests/ and tests/rules that do not run the package, but read its source or measure."""
 
-NUMBERS: Final = "tests/test_constants.py"
-"""The test of all constants and defaults. It runs none of the lines that use them."""
-
 IN_THE_COPY: Final = (PACKAGE, "tests", "scripts", "examples", "docs", "benchmarks")
 NOT_IN_THE_COPY: Final = ("node_modules", "target", "_build", "__pycache__", ".hypothesis")
 FILES_IN_THE_COPY: Final = (
@@ -162,7 +159,7 @@ class Reach:
         def rank(test: str) -> tuple[bool, bool, float]:
             seconds = self.seconds.get(test, LONGEST_LIMIT)
             near = re.search(rf"test_(\w+_)?{stem}\.py", test)
-            return seconds > 1 and not test.startswith(NUMBERS), not near, seconds
+            return seconds > 1, not near, seconds
 
         return sorted(found - self.failed, key=rank)
 
@@ -179,17 +176,16 @@ class Reach:
         if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
             start, end = inner.body[0].lineno, inner.end_lineno or last
             if mutant.line < start:  # a default value
-                held = {test for test in self.seconds if test.startswith(NUMBERS)}
-                return held | _union(reached, range(start, end + 1))
+                return _union(reached, range(start, end + 1))
             # Some lines of a statement never count as reached: then those before it do.
             found = _union(reached, range(mutant.line, last + 1))
             for line in range(mutant.line - 1, start - 1, -1):
                 found = found or _union(reached, [line])
             return found
         # It is evaluated while the module is imported: its effect is where its name is, or in what
-        # is held of all numbers, all settings, all messages, ...
+        # is held of all settings, all messages, ...
         kind = Path(mutant.file).stem.rpartition("_")[2]
-        held = rf"test_(\w+_)?(constants|config|{kind})\.py"
+        held = rf"test_(\w+_)?(config|{kind})\.py"
         found = {test for test in self.seconds if re.search(held, test)}
         by_name: set[str] = set()
         if name := _name(tree, mutant.line):

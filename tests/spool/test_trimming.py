@@ -225,6 +225,23 @@ async def test_retention_behind_consumers(directory):
         assert spool.oldest == 6, "two batches are within the retention"
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize(("size", "oldest"), [(300, 0), (299, 1)])
+async def test_a_start_keeps_what_the_retention_keeps(directory, size, oldest, is_read):
+    """To the byte, and with a consumer who has read all: nothing waits, so nothing makes room."""
+    async with open_spool(directory) as spool:
+        if is_read:
+            await spool.commit("me", 0)
+        for _ in range(3):
+            await spool.append(sized(100))
+    async with open_spool(directory, retention=Retention(max_size=size)) as spool:
+        if is_read:
+            await spool.commit("me", 3)
+        await until(lambda: spool.oldest == oldest)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert spool.oldest == oldest
+
+
 async def test_new_batches_have_precedence_over_the_retention(directory):
     """Batches that all consumers have read go when there is no room."""
     retention = Retention(max_age=3600)
