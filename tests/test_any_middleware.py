@@ -1054,7 +1054,7 @@ class Mischief:
         fails = self.leaves or self.end != "returns"
         if self.place == "provider" and held == "start" and interaction in ("Stream", "Channel"):
             fails = False  # the block is left before the first item
-        if name in ALWAYS and (self.place != "provider" or name != "no_manager"):
+        if name in ALWAYS:
             return ALWAYS[name], False
         if name in AFTER and not fails:
             return AFTER[name], False
@@ -1098,8 +1098,10 @@ def mischief(wire, interaction, chain, mischief):
     blocks = blocks_of(scene)
     fault = mischief.fault
     blocks["fault"] = fault
-    if mischief.place == "provider" and wire == "ttrpc service":  # it has no providers
-        mischief = attrs.evolve(mischief, place="inner")
+    # A service has no providers, and a provider returns no block: that is refused for each request.
+    if wire == "ttrpc service" or fault in (no_manager, gives_a_coroutine):
+        place = "inner" if mischief.place == "provider" else mischief.place
+        mischief = attrs.evolve(mischief, place=place)
     if mischief.place == "provider":
         provided = (chain.provided[0], chain.provided[1], (fault, "request"))
         chain = attrs.evolve(chain, provided=provided)

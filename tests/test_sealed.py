@@ -21,6 +21,7 @@ def test_sealed_classes():
     """All classes that hold an internal object."""
     assert {cls.__name__ for cls in SEALED} == {
         "AnyCall",
+        "Background",
         "Call",
         "ConnectionLeases",
         "ItemStream",
@@ -50,7 +51,8 @@ def test_internal_methods_are_hidden(cls):
     public = {name for name in dir(cls) if not name.startswith("_")}
     engine = {"deliver", "end", "ended", "failure", "max_window", "wait_begun", "receive_frame"}
     engine |= {"attach", "detach", "restart", "run", "spend", "held", "granted", "on_lease"}
-    assert not public & engine
+    own = {"end"} if cls is rsocket_trio.Server else set()  # ends connections of some peers
+    assert public & engine == own
 
 
 def test_make_constructs_sealed_objects():

@@ -320,7 +320,15 @@ async def reading(*batches, early=()) -> Reader:
     for batch in batches:
         await there.send_frames(batch)
     clock = KeepaliveClock(None, inf, trio.current_time())
-    return Reader(made.transport, made._dispatcher, made._zero, made.lifecycle, clock, list(early))
+    return Reader(
+        made.transport,
+        made._dispatcher,
+        made._zero,
+        made.lifecycle,
+        clock,
+        made.workload,
+        list(early),
+    )
 
 
 def link(transport) -> ResumableLink:
