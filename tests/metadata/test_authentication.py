@@ -120,3 +120,8 @@ def test_any_bytes_decode_or_are_a_metadata_error(data):
     except MetadataError:
         return
     assert decode_authentication(credentials.encode()) == credentials
+
+
+def test_a_bearer_token_whose_type_is_a_name():
+    """A peer may write the name where the id would be shorter: it means the same."""
+    assert decode_authentication(b"\x05bearertoken") == BearerAuthentication("token")
