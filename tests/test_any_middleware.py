@@ -1161,6 +1161,12 @@ def test_known_mischief(wire, interaction, chain, script):
     mischief(wire, interaction, chain, script)
 
 
+@pytest.mark.parametrize("interaction", ["Response", "Stream"])
+def test_a_stray_cancellation_over_rsio(interaction):
+    """A block raises one that belongs to no scope: the log names it, and no nursery that ended."""
+    mischief("rsio", interaction, Chain(), Mischief(raises_stray, "outer", 0, "returns", False))
+
+
 @pytest.mark.parametrize(("wire", "interaction"), ASKED)
 @given(chain=chains(), script=scripts(), bad=MISCHIEF)
 @FRESH

@@ -14,8 +14,10 @@ from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
+import trio
 
 from ..errors import ConnectFailed, Invalid, MetadataError, addressed
+from ..interactions.isolation import failure_of
 from ..metadata.builder import Metadata
 from ..metadata.mime_types import MIME
 from ..payload import Payload
@@ -182,7 +184,10 @@ class _Answers(AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         if self._iterator is None:
             self._iterator = aiter(self._items)
-        item: Any = await self._iterator.__anext__()
+        try:
+            item: Any = await self._iterator.__anext__()
+        except trio.Cancelled as error:  # one that belongs to no scope is a fault of the handler
+            raise failure_of(error) from error
         if isinstance(item, StreamedPayload):
             return await in_one_piece(item)
         return cast("bytes", item.data)
