@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from rsocket_trio.lumberjack import stored_events
 from rsocket_trio.spool import open_spool
 from tests.kills import kills, report
 from tests.lumberjack.victims import IN_FLIGHT, LARGEST
+from tests.ports import held_port
 from tests.programs import environment
 
 KILLS = kills(100)
@@ -68,12 +68,6 @@ class Children:
         return self._parent.stdout.readline()
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 async def received(directory):
     """The numbers of the events that each connection has brought, in the order of arrival."""
     connections = {}
@@ -90,11 +84,11 @@ def test_every_event_arrives():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
         tempfile.TemporaryDirectory(prefix="kill-", dir=memory) as directory,
+        held_port() as port,
         Children() as children,
     ):
         here, there = Path(directory) / "here", Path(directory) / "there"
         places = {"receive": there, "ship": here}
-        port = free_port()
         for what, place in places.items():
             children.start(what, place, port)
         kills_done = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.lumberjack.log_handler.receiving_thread import ReceivingThread
+from tests.ports import held_port
 from tests.programs import environment
 
 GIVEN = [int(seed) for seed in os.environ.get("LOGGING_SEEDS", "").split()]
@@ -51,8 +51,8 @@ class Ledger:
 class Receiver(ReceivingThread):
     """Is there, comes late, or fails now and then, which closes the connection."""
 
-    def __init__(self, kind, rng):
-        super().__init__(f"lumberjack://127.0.0.1:{free_port()}")
+    def __init__(self, kind, rng, port):
+        super().__init__(f"lumberjack://127.0.0.1:{port}")
         self._fails = kind == "fails"
         self._rng = rng
 
@@ -62,17 +62,16 @@ class Receiver(ReceivingThread):
         await super()._store(batch)
 
 
-def free_port():
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
-
-
 def one(directory, seed):
     """Run one program, and check what has arrived."""
+    with held_port() as port:
+        check_one(directory, seed, port)
+
+
+def check_one(directory, seed, port):
     rng = random.Random(seed)
     kind = rng.choice(["there", "there", "late", "fails", "away"])
-    receiver = Receiver(kind, rng)
+    receiver = Receiver(kind, rng, port)
     ledger = directory / str(seed)
     starting = threading.Timer(0.5 if kind == "late" else 0, receiver.start)
     if kind != "away":

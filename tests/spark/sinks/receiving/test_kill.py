@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import trio
 
 from rsocket_trio import ConnectFailed, ConnectionClosed, StreamError, connect
 from tests.kills import kills, report
+from tests.ports import held_port
 from tests.programs import ROOT, environment
 from tests.spark.sinks.helpers import commit, opening, rows, write
 
@@ -23,12 +23,6 @@ KILLS = kills(6)
 BATCHES = 7 * KILLS
 PARTITIONS = 3
 ROWS = 200
-
-
-def free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
 
 
 def start(tmp_path, port: str) -> subprocess.Popen:
@@ -87,7 +81,11 @@ async def drive(uri: str, done: trio.Event, progress: list[int]) -> None:
 
 async def test_kills_under_load(tmp_path):
     """Between, in and after all steps: staging, commit, handler, record."""
-    port = free_port()
+    with held_port() as port:
+        await kill_under_load(tmp_path, str(port))
+
+
+async def kill_under_load(tmp_path, port: str) -> None:
     randomness = random.Random(7)
     done = trio.Event()
     progress: list[int] = []
