@@ -8,7 +8,7 @@ import attrs
 
 from .config import ConnectionConfig
 from .connection.sendable import not_sendable
-from .errors import LocalProtocolError
+from .errors import LocalProtocolError, RSocketError, never_sent
 from .field_checks import argument, instance_of
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME, same_mime_type
@@ -54,22 +54,26 @@ def payload_for(
     encoded = payload.metadata
     if encoded is not None and type(encoded) is not bytes:
         raise not_sendable(payload)
-    if metadata is not None:
-        if not isinstance(metadata, Metadata):
-            raise TypeError(
-                f"metadata= takes a Metadata, not {type(metadata).__name__}; pass encoded "
-                "metadata as the metadata of the Payload"
-            )
-        if route is not None:
-            if metadata.route is not None:
-                raise LocalProtocolError(
-                    "the route is given twice, by route= and by metadata.route: give it once"
+    try:
+        if metadata is not None:
+            if not isinstance(metadata, Metadata):
+                raise TypeError(
+                    f"metadata= takes a Metadata, not {type(metadata).__name__}; pass encoded "
+                    "metadata as the metadata of the Payload"
                 )
-            if metadata.tags:  # they are in the entry of the route
-                metadata, route = attrs.evolve(metadata, route=route), None
-        encoded = metadata.encode(mime_type, more=encoded)
-    if route is not None:
-        encoded = route_metadata(route, mime_type, more=encoded)
+            if route is not None:
+                if metadata.route is not None:
+                    raise LocalProtocolError(
+                        "the route is given twice, by route= and by metadata.route: give it once"
+                    )
+                if metadata.tags:  # they are in the entry of the route
+                    metadata, route = attrs.evolve(metadata, route=route), None
+            encoded = metadata.encode(mime_type, more=encoded)
+        if route is not None:
+            encoded = route_metadata(route, mime_type, more=encoded)
+    except RSocketError as error:
+        never_sent(error)
+        raise
     if isinstance(payload, StreamedPayload):
         return StreamedPayload(payload.data, encoded)
     return Payload(payload.data, encoded)

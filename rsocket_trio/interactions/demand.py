@@ -252,14 +252,14 @@ class PayloadStream(
         If cancelled: no item is lost.
         """
         self._burst = 0
-        try:
-            await self._inbox.wait(_NAME)
-        except RSocketError as error:
-            if self._again is None or not await self._replaced(error):
-                raise
-        else:
-            return self._inbox.pop()
-        return await self.receive()
+        while True:  # A stream without an item may be opened again, session after session.
+            try:
+                await self._inbox.wait(_NAME)
+                break
+            except RSocketError as error:
+                if not await self._replaced(error):
+                    raise
+        return self._inbox.pop()
 
     async def receive_many(self, limit: int | None = None) -> list[Payload]:
         """Receive all items that have arrived; wait only if there is none.
@@ -280,16 +280,16 @@ class PayloadStream(
         if limit is not None and (type(limit) is not int or limit < 1):
             argument("limit", limit, COUNT)
         self._burst = 0
-        try:
-            await self._inbox.wait(_NAME)
-        except RSocketError as error:
-            if self._again is None or not await self._replaced(error):
-                raise
-        else:
-            pop = self._inbox.pop
-            here = len(self._queue)
-            return [pop() for _ in range(here if limit is None else min(limit, here))]
-        return await self.receive_many(limit)
+        while True:  # as `receive`
+            try:
+                await self._inbox.wait(_NAME)
+                break
+            except RSocketError as error:
+                if not await self._replaced(error):
+                    raise
+        pop = self._inbox.pop
+        here = len(self._queue)
+        return [pop() for _ in range(here if limit is None else min(limit, here))]
 
     def receive_nowait(self) -> Payload:
         """Receive an item that has arrived already.

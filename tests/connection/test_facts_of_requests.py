@@ -21,6 +21,7 @@ from rsocket_trio import (
     ConnectionLost,
     CustomError,
     LeaseOptions,
+    Metadata,
     Payload,
     Reconnect,
     Rejected,
@@ -46,7 +47,7 @@ from rsocket_trio.frames import (
     RequestResponseFrame,
     RequestStreamFrame,
 )
-from rsocket_trio.testing import frame_peer_server
+from rsocket_trio.testing import connected_pair, frame_peer_server
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.transports.memory import memory_transport_pair
 from tests.connection.resume_network import network
@@ -730,3 +731,12 @@ async def test_cancelled_at_every_step(step, resumable, autojump_clock):
         before = net.dialled
         await trio.sleep(100)
         assert net.dialled == before
+
+
+async def test_metadata_that_do_not_fit_were_not_sent():
+    """The caller's mistake leaves nothing behind that a peer could have processed."""
+    async with connected_pair(Responder(), metadata_mime_type="application/x-none") as requester:
+        for options in {"route": "a"}, {"route": "a", "metadata": Metadata(route="b")}:
+            with pytest.raises(RSocketError) as refused:
+                await requester.request_response(Payload(b""), **options)
+            assert (refused.value.sent, refused.value.unprocessed) == (False, True)
