@@ -48,7 +48,7 @@ class Block:
             yield
         except Exception as error:  # `around` raises it
             self.error = error
-        except BaseException as error:
+        except BaseException as error:  # raised again, and kept if it is no cancellation
             if split(error, trio.Cancelled)[1] is None:
                 raise  # also a group of cancellations, as nurseries make: it belongs to a scope
             # `KeyboardInterrupt`, for example, must go on; but it is not grouped either.

@@ -353,7 +353,7 @@ async def _opened(
             try:
                 for node, fact in nodes.items():
                     values[node.identity] = await _made(node, values, fact, stack)
-            except BaseException as error:
+            except BaseException as error:  # raised again; a block around it may absorb it
                 failure = error
                 raise
             yield
