@@ -21,4 +21,7 @@ The accounting:
 - ``keepalive_clock``: when to send a KEEPALIVE, and when the peer is dead
 - ``resume_log``: the positions and frames that one end of a session keeps
 - ``retry``: how long to wait before the next attempt
+- ``budget``: how many requests may be sent once more
+- ``circuit``: when a target that fails is left alone
+- ``percentile``: how long most requests take
 """

@@ -800,10 +800,10 @@ async def test_no_herd_after_a_restart(autojump_clock):
             back = Counter(int(each - began) for each in dials if each - began >= 5)
             left.set()
         serving.cancel_scope.cancel()
-    # All at once would be 1000. The delays are random: the first up to 1 s, the next up to 2 s, then
-    # up to 4 s. So shortly before the end of the first second the most dials are expected: 1000
-    # first ones in a second, 475 second ones and 55 third ones, which are 15.4 in a hundredth and
-    # 154 in a tenth; and 255 in the second after the restart. By Chernoff's bound,
+    # All at once would be 1000. The delays are random: the first up to 1 s, the next up to 2 s,
+    # then up to 4 s. So shortly before the end of the first second the most dials are expected:
+    # 1000 first ones in a second, 475 second ones and 55 third ones, which are 15.4 in a hundredth
+    # and 154 in a tenth; and 255 in the second after the restart. By Chernoff's bound,
     # exp(n - mean - n * log(n / mean)), chance breaks one of these bounds once in 10^8 runs.
     assert most(0.01) < 50
     assert most(0.1) < 250
