@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from docutils.parsers.rst import Directive
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -20,6 +22,7 @@ import rsocket_trio.frames
 import rsocket_trio.metadata
 import rsocket_trio.reactive_streams
 import rsocket_trio.spool
+from rsocket_trio.cli.grammar import build_parser, subcommands
 
 project = "rsocket-trio"
 author = "the rsocket-trio authors"
@@ -123,8 +126,47 @@ def hide_maps(
             return
 
 
+class Options(Directive):
+    """The arguments and options of a command, as its parser has them: ``{options} ttrpc call``."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return a table for each group of options."""
+        parser: argparse.ArgumentParser = build_parser()
+        for name in self.arguments[0].split():
+            parser = subcommands(parser)[name]
+        found: list[nodes.Node] = []
+        for group in parser._action_groups:  # noqa: SLF001  argparse has no public way
+            rows = [
+                option_row(action)
+                for action in group._group_actions  # noqa: SLF001
+                if action.help is not argparse.SUPPRESS and action.dest != "help"
+            ]
+            if rows:
+                if group.title not in {"positional arguments", "options"}:
+                    found.append(nodes.paragraph(text=group.title))
+                widths = [nodes.colspec(colwidth=width) for width in (35, 65)]
+                body = nodes.tbody("", *rows)
+                found.append(nodes.table("", nodes.tgroup("", *widths, body, cols=2)))
+        return found
+
+
+def option_row(action: argparse.Action) -> nodes.row:
+    """What is written for an argument, and its help."""
+    value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else "VALUE")
+    names = [f"{name} {value}" if action.nargs != 0 else name for name in action.option_strings]
+    written = nodes.literal(text=", ".join(names) or str(value))
+    parts = re.split(r"(--[\w-]+)", (action.help or "") % vars(action))  # every second is an option
+    text = [nodes.literal(text=part) if n % 2 else nodes.Text(part) for n, part in enumerate(parts)]
+    cells = [nodes.paragraph("", "", written), nodes.paragraph("", "", *text)]
+    return nodes.row("", *(nodes.entry("", cell) for cell in cells))
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.add_directive("options", Options)
     app.connect("autodoc-process-docstring", show_promises)
     app.connect("autodoc-process-docstring", hide_maps)
     app.connect("missing-reference", resolve)

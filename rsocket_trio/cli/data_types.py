@@ -126,7 +126,7 @@ def _as_text(given: bytes, error: CodecError) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value out of CBOR as JSON can hold it; see the table in docs/howto/command-line.md.
+    """Return a value out of CBOR as JSON can hold it; see docs/howto/command-line/data.md.
 
     RFC 8949, section 6.1, says the same for tags, and for what is no value.
     """

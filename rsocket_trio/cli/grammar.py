@@ -40,7 +40,7 @@ from .spool_grammar import add_spool
 from .ttrpc_grammar import add_ttrpc
 from .wire_formats import summaries
 
-__all__ = ["build_parser"]
+__all__ = ["build_parser", "subcommands"]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -85,6 +85,12 @@ def build_parser() -> argparse.ArgumentParser:
     add_rsio(commands)
     add_conformance(commands)
     return parser
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the commands of a parser of `build_parser`, or of one of its groups, by name."""
+    found = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001  argparse has no public way
+    return dict(found[0].choices) if found else {}
 
 
 def _add_serve(commands: Commands) -> None:

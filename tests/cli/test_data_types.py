@@ -143,7 +143,7 @@ def _is_same(one: object, other: object) -> bool:
 
 @pytest.mark.parametrize(("data", "text", "same"), TABLE)
 def test_cbor_as_json(data: str, text: str, same: bool) -> None:
-    """The table of docs/howto/command-line.md. What is the same value again, it says too."""
+    """The table of docs/howto/command-line/data.md. What is the same value again, it says too."""
     came = bytes.fromhex(data)
     found = shown(came)
     assert found == text

@@ -15,6 +15,7 @@ and by what the HTML comment above it says:
     console                    after each ``$`` a command, then its output; ``rsocket-trio serve``
                                and others of `SERVING` go on in the background
     java                       not run here: tests/interop/test_spring_types.py does it
+    <!-- files of: page.md --> at the start, the files of that page are written
     sh                         not run: every line is in NOT_RUN, with the reason
 
 The ports 7878 and 7879 of the pages become free ones, and sockets such as
@@ -73,14 +74,17 @@ SERVING = (
     "rsocket-trio collect --spool",
 )
 BLOCK = re.compile(
-    r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)\n(?P<text>.*?)^```$",
+    r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+FILES = re.compile(r"^<!-- files of: (\S+) -->$", re.MULTILINE)
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str, str, str]]:
     """Return line number, language, mark and text of each block."""
     source = page.read_text()
+    for name in FILES.findall(source):
+        yield from (block for block in blocks(page.parent / name) if block[2].startswith("file:"))
     for match in BLOCK.finditer(source):
         language, mark = match["language"], match["mark"] or ""
         if not language.startswith("{"):  # A directive of the documentation.
