@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     from .streamed import AnyPayload, StreamedPayload
     from .tracing import Tracing, current_trace
     from .transports.base import FrameTransport, TransportInfo
+    from .transports.pages import Page, Pages, serve_pages
     from .uri import Uri, parse_uri
 
 __all__ = [
@@ -205,6 +206,8 @@ __all__ = [
     "Outcome",
     "OutgoingCall",
     "OutgoingMiddleware",
+    "Page",
+    "Pages",
     "Payload",
     "PayloadBody",
     "PayloadStream",
@@ -266,6 +269,7 @@ __all__ = [
     "resubscribed",
     "send_deadline",
     "serve",
+    "serve_pages",
     "serve_transport",
 ]
 
@@ -317,6 +321,7 @@ _HOMES = homes_of(
         "streamed": "AnyPayload StreamedPayload",
         "tracing": "Tracing current_trace",
         "transports.base": "FrameTransport TransportInfo",
+        "transports.pages": "Page Pages serve_pages",
         "uri": "Uri parse_uri",
     }
 )

@@ -18,12 +18,17 @@ Frames on byte streams:
 
 WebSocket:
 
+- ``http_head``: heads of HTTP/1.1, within limits
 - ``websocket_handshake``: the opening handshake, client and server side
 - ``origins``: which web pages may connect
 - ``websocket_frames``: write messages; masking
 - ``websocket_reader``: read messages
 - ``wsproto_stream``: frames as messages over any byte stream
 - ``websocket``: frames over your own trio-websocket connection
+
+Pages of HTTP:
+
+- ``pages``: a few small pages for probes and scrapers
 
 Inside one process:
 

@@ -1,7 +1,7 @@
 """The opening handshake of WebSocket, client and server side, over any byte stream.
 
-RFC 6455, section 4. h11 reads the peer's request or response, within a limit; this module checks
-it, and answers with an HTTP error if it is refused. The caller sets timeouts.
+RFC 6455, section 4. `http_head` reads the peer's request or response; this module checks it, and
+answers with an HTTP error if it is refused. The caller sets timeouts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, NoReturn
-from urllib.parse import urlsplit
 
 import attrs
 import h11
@@ -23,16 +22,23 @@ from wsproto.connection import Connection, ConnectionType
 from ..errors import ConnectFailed
 from ..escapes import names_only, printable
 from ..field_checks import TEXT, argument, listed
-from ..foreign import ENOUGH, recognise_foreign
 from ..sockets.byte_stream import ByteStream
 from ..sockets.listen import NoHandshake
 from ..uri import Uri, default_port, join_host_port, without_query
+from .http_head import (
+    MAX_HEAD_SIZE,
+    Fields,
+    HeadTooLong,
+    Refusal,
+    parse_request,
+    read_head,
+    send_answer,
+    status_text,
+)
 from .origins import Origins, may_connect
 
 __all__ = [
     "MAX_BODY_SIZE",
-    "MAX_HEAD_LINES",
-    "MAX_HEAD_SIZE",
     "MAX_INTERIM_RESPONSES",
     "Endpoint",
     "Handshake",
@@ -43,13 +49,6 @@ __all__ = [
     "request_websocket",
 ]
 
-MAX_HEAD_SIZE: Final = 16 * 2**10
-"""The longest request or response with all its headers, in bytes; the limit of h11."""
-
-MAX_HEAD_LINES: Final = 128
-"""The most lines of a request or response. Each line takes h11 some microseconds, even a short one:
-four thousand lines would block the loop for 20 ms. Browsers send about fifteen."""
-
 MAX_INTERIM_RESPONSES: Final = 16
 """The most responses such as 103 (Early Hints) before the server's answer."""
 
@@ -58,6 +57,8 @@ MAX_BODY_SIZE: Final = 16 * 2**10
 
 SUBPROTOCOLS: Final = ("rsocket",)
 """The subprotocols that a server accepts if a client proposes them. Most clients propose none."""
+
+_WHAT: Final = "the WebSocket handshake"
 
 _MAX_SHOWN: Final = 100
 """The most characters of a client's ``Origin`` that we repeat to it and to the log."""
@@ -68,16 +69,10 @@ _BODY_TIME: Final = 1.0
 """How long a client waits for the text of a refusal, in seconds."""
 
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _KEY: Final = re.compile(r"[A-Za-z0-9+/]{22}==")
 """Sixteen octets in base64 (RFC 6455, section 4.2.1)."""
-
-_HOST: Final = re.compile(
-    r"(\[[0-9A-Za-z:.%_~-]+\]|([0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(:[0-9]*)?"
-)
-"""A host with its port (RFC 9110, section 7.2). It may be empty, and has no user."""
 
 _OWN_HEADERS: Final = frozenset({
     "connection", "upgrade", "content-length", "transfer-encoding",
@@ -174,7 +169,7 @@ async def request_websocket(
     await stream.send_all(http.send(request) or b"")
     data = b""
     for _ in range(MAX_INTERIM_RESPONSES):
-        head, data = await _read_head(stream, data)
+        head, data = await read_head(stream, _WHAT, data)
         try:
             http.receive_data(head)
             response = http.next_event()
@@ -219,7 +214,7 @@ def _check_answer(
     response: h11.InformationalResponse, key: bytes, subprotocols: Sequence[str]
 ) -> None:
     """Check an answer 101 (section 4.1)."""
-    fields = _Fields(response.headers)
+    fields = Fields(response.headers)
     chosen = fields.all("sec-websocket-protocol")
     why = None
     if "websocket" not in fields.tokens("upgrade") or "upgrade" not in fields.tokens("connection"):
@@ -253,12 +248,12 @@ async def _raise_refused(
                     break
         except (h11.RemoteProtocolError, trio.BrokenResourceError):
             pass  # What has come is kept.
-    headers = tuple(_Fields(response.headers).pairs)
+    headers = tuple(Fields(response.headers).pairs)
     why = ""
     if dict(headers).get("content-type", "").startswith("text/plain"):
         why = printable(body.decode("utf-8", "replace").strip())
     raise ConnectFailed(
-        f"the server refused the WebSocket handshake: HTTP {_status(response.status_code)}"
+        f"the server refused the WebSocket handshake: HTTP {status_text(response.status_code)}"
         f"{why and f': {why}'}",
         status=response.status_code,
         headers=headers,
@@ -284,10 +279,10 @@ async def accept_websocket(
     Checkpoint: always.
     If cancelled: you can only close the stream then.
     """
-    head, early = await _read_head(stream, refuse_long=True)
+    head, early = await _read_request(stream)
     try:
         request = _checked(head, early, endpoint, local)
-    except _Refusal as refusal:
+    except Refusal as refusal:
         await _answer(stream, refusal)
     fields = request.fields
     answer = [
@@ -308,20 +303,9 @@ async def accept_websocket(
     )
 
 
-class _Fields:
-    """The headers of a message: names in lower case."""
-
-    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        self.pairs = [(name.decode("ascii"), value.decode("latin-1")) for name, value in headers]
-
-    def all(self, name: str) -> list[str]:
-        return [value for each, value in self.pairs if each == name]
-
-    def split(self, name: str) -> list[str]:
-        return [part.strip() for value in self.all(name) for part in value.split(",")]
-
-    def tokens(self, name: str) -> list[str]:
-        return [part.lower() for part in self.split(name)]
+@attrs.frozen
+class _Plain(Refusal):
+    """The answer to a request that asks for no WebSocket."""
 
 
 @attrs.frozen
@@ -336,97 +320,50 @@ class _Request:
     target: str
     host: str
     key: bytes
-    fields: _Fields
-
-
-@attrs.frozen
-class _Refusal(Exception):
-    """An answer other than 101.
-
-    Attributes:
-        why: A sentence without its full stop.
-        remedy: What the server's log says besides.
-        plain: Whether no WebSocket was asked for.
-        checked: Whether it is the answer to a health check.
-        method: That of the request.
-    """
-
-    status: int
-    why: str
-    remedy: str = ""
-    plain: bool = False
-    checked: bool = False
-    method: bytes = b"GET"
+    fields: Fields
 
 
 def _checked(head: bytes, early: bytes, endpoint: Endpoint, local: str) -> _Request:
     """Check a request (RFC 6455, section 4.2.1).
 
     Raises:
-        _Refusal: What the client is to be answered.
+        Refusal: What the client is to be answered.
     """
-    http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_SIZE)
-    try:
-        http.receive_data(head)
-        event = http.next_event()
-    except h11.RemoteProtocolError:
-        raise _Refusal(400, "Bad HTTP message") from None
-    if not isinstance(event, h11.Request):
-        raise _Refusal(400, "Not a request")
-    fields = _Fields(event.headers)
-    target, host = _where(event.target.decode("ascii"), next(iter(fields.all("host")), ""))
-    path = target.partition("?")[0]
+    request = parse_request(head)
+    fields, method, path = request.fields, request.method, request.path
     asks = "websocket" in fields.tokens("upgrade")
-    if not asks and event.method in {b"GET", b"HEAD"}:
+    if not asks and method in {b"GET", b"HEAD"}:
         if path == endpoint.health_path:
-            raise _Refusal(200, "OK", plain=True, checked=True, method=event.method)
+            raise _Plain(200, "OK", method=method)
         if path == endpoint.path.partition("?")[0]:
             why = "This is no page: ask for a WebSocket, with 'Upgrade: websocket'"
-            raise _Refusal(426, why, plain=True, method=event.method)
+            raise _Plain(426, why, method=method)
     if path != endpoint.path.partition("?")[0]:
         why = "There is no WebSocket at this path"
-        raise _Refusal(404, why, plain=not asks, method=event.method)
-    if event.method != b"GET":
-        raise _Refusal(400, "The method must be GET", method=event.method)
-    if event.http_version != b"1.1":
-        raise _Refusal(400, "A WebSocket needs HTTP/1.1")
-    if fields.all("transfer-encoding") or fields.all("content-length") not in ([], ["0"]):
+        raise (Refusal if asks else _Plain)(404, why, method=method)
+    if method != b"GET":
+        raise Refusal(400, "The method must be GET", method=method)
+    if request.version != b"1.1":
+        raise Refusal(400, "A WebSocket needs HTTP/1.1")
+    if fields.has_body:
         # Its octets would be taken for frames.
-        raise _Refusal(400, "A request for a WebSocket has no body")
+        raise Refusal(400, "A request for a WebSocket has no body")
     if early:
         # Section 4.1: the client waits for the answer before it sends more.
-        raise _Refusal(400, "Data before the handshake was answered")
+        raise Refusal(400, "Data before the handshake was answered")
     if not asks or "upgrade" not in fields.tokens("connection"):
-        raise _Refusal(400, "A header is missing: 'Upgrade: websocket' and 'Connection: Upgrade'")
+        raise Refusal(400, "A header is missing: 'Upgrade: websocket' and 'Connection: Upgrade'")
     if fields.all("sec-websocket-version") != ["13"]:
         status = 426 if fields.all("sec-websocket-version") else 400
-        raise _Refusal(status, "The header 'Sec-WebSocket-Version: 13' is needed")
+        raise Refusal(status, "The header 'Sec-WebSocket-Version: 13' is needed")
     keys = fields.all("sec-websocket-key")
     if len(keys) != 1 or not _KEY.fullmatch(keys[0]):
-        raise _Refusal(400, "One header 'Sec-WebSocket-Key' is needed, of 16 octets in base64")
+        raise Refusal(400, "One header 'Sec-WebSocket-Key' is needed, of 16 octets in base64")
     for origin in fields.all("origin"):
-        if not may_connect(origin, endpoint.allowed_origins, host=host, local=local):
+        if not may_connect(origin, endpoint.allowed_origins, host=request.host, local=local):
             shown = ascii(origin[:_MAX_SHOWN])
-            raise _Refusal(403, f"Pages of {shown} may not connect here", remedy=_ORIGIN_REMEDY)
-    return _Request(target, host, keys[0].encode("latin-1"), fields)
-
-
-def _where(target: str, host: str) -> tuple[str, str]:
-    """Return path and host of a request; an absolute target has both (RFC 9112, 3.2.2)."""
-    if not _HOST.fullmatch(host):  # section 3.2
-        raise _Refusal(400, "The header 'Host' is no host")
-    if target.startswith("/"):
-        return target, host
-    try:
-        parts = urlsplit(target)
-    except ValueError:
-        raise _Refusal(400, "The target of the request is no URI") from None
-    if parts.scheme not in {"http", "https", "ws", "wss"} or not parts.netloc:
-        return target, host
-    if not _HOST.fullmatch(parts.netloc):
-        raise _Refusal(400, "The host in the target of the request is no host")
-    query = f"?{parts.query}" if parts.query else ""
-    return (parts.path or "/") + query, parts.netloc
+            raise Refusal(403, f"Pages of {shown} may not connect here", remedy=_ORIGIN_REMEDY)
+    return _Request(request.target, request.host, keys[0].encode("latin-1"), fields)
 
 
 def _accept_token(key: bytes) -> str:
@@ -450,72 +387,36 @@ async def refuse_websocket(stream: trio.abc.Stream, why: str) -> NoReturn:
     If cancelled: you can only close the stream then.
     """
     # Read first: closing with an unread request resets the connection, and the answer is lost.
-    await _read_head(stream, refuse_long=True)
-    await _answer(stream, _Refusal(503, why))
+    await _read_request(stream)
+    await _answer(stream, Refusal(503, why))
 
 
-async def _read_head(
-    stream: trio.abc.Stream, begun: bytes = b"", *, refuse_long: bool = False
-) -> tuple[bytes, bytes]:
-    """Read up to the blank line; return these bytes, and the bytes that came behind them.
-
-    Args:
-        stream: Where to read.
-        begun: What was read of it already.
-        refuse_long: Whether to answer a head that is too long.
-    """
-    received = bytearray(begun)
-    searched = 0
-    while True:
-        if found := _BLANK_LINE.search(received, searched):
-            end = found.end()
-            if end <= MAX_HEAD_SIZE and received.count(b"\n", 0, end) <= MAX_HEAD_LINES:
-                return bytes(received[:end]), bytes(received[end:])
-        if found or len(received) > MAX_HEAD_SIZE:
-            why = f"More than {MAX_HEAD_SIZE} bytes or {MAX_HEAD_LINES} lines of headers"
-            if refuse_long:
-                await _answer(stream, _Refusal(431, why))
-            raise ConnectFailed(f"the WebSocket handshake failed: {why}")
-        searched = max(0, len(received) - 2)
-        data = await stream.receive_some(MAX_HEAD_SIZE)
-        if not data:
-            raise ConnectFailed("the connection ended during the WebSocket handshake")
-        received += data
-        _check_http(bytes(received[:ENOUGH]))
+async def _read_request(stream: trio.abc.Stream) -> tuple[bytes, bytes]:
+    """Read the head of a request, and answer one that is too long."""
+    try:
+        return await read_head(stream, _WHAT)
+    except HeadTooLong as error:
+        await _answer(stream, Refusal(431, error.why))
 
 
-def _check_http(first: bytes) -> None:
-    """Raise at once for octets with which no HTTP begins: the peer would wait as we do."""
-    spoken = recognise_foreign(first)
-    if first[:1] == b"\0" and first[3:7] == b"\0\0\0\0":  # the length, and stream 0
-        spoken = "frames over TCP, as RSocket at tcp:// addresses"
-    if spoken not in (None, "HTTP"):
-        raise ConnectFailed(f"the peer does not speak HTTP, but {spoken}")
-
-
-async def _answer(stream: trio.abc.Stream, refusal: _Refusal) -> NoReturn:
+async def _answer(stream: trio.abc.Stream, refusal: Refusal) -> NoReturn:
     status = refusal.status
     text = f"{refusal.why}.\n"
     if status >= HTTPStatus.BAD_REQUEST:
         text = f"{refusal.why}. This is a WebSocket endpoint.\n"
-    body = text.encode("utf-8", "replace")
-    head = (
-        f"HTTP/1.1 {_status(status)}\r\n"
-        "Connection: close\r\n"
-        "Content-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\n"
-    )
+    headers = ""
     if status == HTTPStatus.UPGRADE_REQUIRED:
-        head += "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    head += "\r\n"
-    await stream.send_all(head.encode("ascii") + (b"" if refusal.method == b"HEAD" else body))
-    if refusal.plain:
+        headers = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    body = text.encode("utf-8", "replace")
+    await send_answer(stream, status, body, method=refusal.method, headers=headers)
+    if isinstance(refusal, _Plain):
         raise NoHandshake(
-            f"answered a request that asks for no WebSocket with HTTP {_status(status)}",
-            expected=refusal.checked,
+            f"answered a request that asks for no WebSocket with HTTP {status_text(status)}",
+            expected=status == HTTPStatus.OK,
         )
     raise ConnectFailed(
-        f"refused a WebSocket handshake with HTTP {_status(status)}: {refusal.why}{refusal.remedy}"
+        f"refused a WebSocket handshake with HTTP {status_text(status)}:"
+        f" {refusal.why}{refusal.remedy}"
     )
 
 
@@ -574,11 +475,3 @@ def _sort_headers(
         else:
             extra.append((name.encode("ascii"), value.encode("latin-1")))
     return extra, host, subprotocols
-
-
-def _status(status: int) -> str:
-    """Return a status code with its phrase, if it has one."""
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)

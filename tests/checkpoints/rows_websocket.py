@@ -13,8 +13,11 @@ from rsocket_trio.errors import ConnectFailed, RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame, SetupFrame
 from rsocket_trio.reactivesocket.transport import ReactiveSocketTransport
 from rsocket_trio.sockets.byte_stream import ByteStream
+from rsocket_trio.sockets.listen import NoHandshake
 from rsocket_trio.sockets.tls import start_tls_client, start_tls_server
 from rsocket_trio.sockets.tls_stream import TLSStream
+from rsocket_trio.transports.http_head import parse_request, send_answer
+from rsocket_trio.transports.pages import Page, send_page, serve_pages
 from rsocket_trio.transports.websocket import TrioWebSocketTransport
 from rsocket_trio.transports.websocket_frames import encode_messages
 from rsocket_trio.transports.websocket_handshake import (
@@ -26,7 +29,7 @@ from rsocket_trio.transports.websocket_handshake import (
 from rsocket_trio.transports.wsproto_stream import WsprotoTransport
 from rsocket_trio.uri import parse_uri
 from tests.checkpoints.rows_transports import sockets
-from tests.checkpoints.scene import INFO, Call, Quick, QuickStream, Scene, raising, row
+from tests.checkpoints.scene import INFO, Call, Quick, QuickStream, Scene, endless, raising, row
 
 FRAME = KeepaliveFrame(respond=True).encode()
 SETUP = SetupFrame(1, 0, keepalive_interval_ms=1000, max_lifetime_ms=5000).encode()
@@ -276,3 +279,27 @@ async def _(scene: Scene) -> Call:
     transport = ReactiveSocketTransport(Quick([b"\0"]), client=False)
     await raising(RemoteProtocolError, transport.receive_frames)()
     return raising(RemoteProtocolError, transport.receive_frames)
+
+
+# -- pages
+
+
+@row("transports.http_head.send_answer")
+async def _(scene: Scene) -> Call:
+    return partial(send_answer, trio.testing.memory_stream_pair()[0], 200, b"")
+
+
+async def page() -> Page:
+    return Page(b"")
+
+
+@row("transports.pages.send_page")
+async def _(scene: Scene) -> Call:
+    request = parse_request(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    stream = trio.testing.memory_stream_pair()[0]
+    return raising(NoHandshake, partial(send_page, stream, page, request))
+
+
+@row("transports.pages.serve_pages")
+async def _(scene: Scene) -> Call:
+    return endless(serve_pages, {"/": page}, "http://127.0.0.1:0")

@@ -11,10 +11,9 @@ import trio.testing
 
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.sockets.listen import NoHandshake
+from rsocket_trio.transports.http_head import MAX_HEAD_LINES, MAX_HEAD_SIZE
 from rsocket_trio.transports.websocket_handshake import (
     MAX_BODY_SIZE,
-    MAX_HEAD_LINES,
-    MAX_HEAD_SIZE,
     MAX_INTERIM_RESPONSES,
     Endpoint,
     Handshake,
