@@ -74,7 +74,8 @@ SERVING = (
     "rsocket-trio collect --spool",
 )
 BLOCK = re.compile(
-    r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^```$",
+    r"(?:^<!-- (?P<mark>(?!files of)[^>]+?) -->\n+)?"
+    r"^```(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 FILES = re.compile(r"^<!-- files of: (\S+) -->$", re.MULTILINE)
