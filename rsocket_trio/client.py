@@ -328,9 +328,9 @@ class _Client:
             transport=carrier.info,
             ours=True,
             stopping=Stopping(connection.lifecycle.drain_begun),
-            arrived=connection.workload.arrival,
         )
-        facts.peer._serves(connection.close_gracefully)  # noqa: SLF001 - not for applications
+        end, turn = connection.close_gracefully, connection.workload
+        facts.peer._serves(end, turn)  # noqa: SLF001 - not for applications
         accepted = await accept_with(self._responder, facts, self.requester)
         block = accepted.connection_block()
         connection.open(accepted)

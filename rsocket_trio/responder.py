@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -78,8 +78,6 @@ class Setup:
             `rsocket_trio.Router` returned it; ``None`` before that, and without an authenticator.
         stopping: Tells when the connection is going to end, e.g. because this server stops.
         peer: Ends the connection, and renews its authentication.
-        arrived: Returns when the request came whose handler begins now, by trio's clock: see
-            `Call.arrived`. ``None`` where nobody notes it.
     """
 
     data: bytes = attrs.field(default=b"", repr=size_only)  # both may hold a password
@@ -97,7 +95,6 @@ class Setup:
         repr=False,
         eq=False,
     )
-    arrived: Callable[[], float] | None = attrs.field(default=None, repr=False, eq=False)
 
 
 @attrs.frozen(kw_only=True)

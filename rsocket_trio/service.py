@@ -257,9 +257,9 @@ class Service:
             max_lifetime=frame.max_lifetime_ms / 1000,
             transport=transport.info,
             stopping=Stopping(connection.lifecycle.drain_begun),
-            arrived=connection.workload.arrival,
         )
-        setup.peer._serves(connection.close_gracefully)  # noqa: SLF001 - not for applications
+        end, turn = connection.close_gracefully, connection.workload
+        setup.peer._serves(end, turn)  # noqa: SLF001 - not for applications
         try:
             # A timeout, as the loss of the client is not noticed: frames are not read yet.
             with self.registry.asking(connection), trio.move_on_after(self.config.setup_timeout):

@@ -46,7 +46,7 @@ from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports.memory import memory_transport_pair
 from rsocket_trio.ttrpc import Method, MethodKind
 from tests.lumberjack.receiving import full_window, served, shared
-from tests.misuses import MISUSES, TOUCHED, remembered
+from tests.misuses import MISUSES, TOUCHED, enter_nursery, remembered
 from tests.ttrpc.scenes import pair as ttrpc_pair
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -1060,6 +1060,10 @@ class Mischief:
             return AFTER[name], False
         if name == "goes_on_when_closed" and fails:
             return f"{name} yields twice", False
+        if name.endswith(" before") and name.removesuffix(" before") in LEFT_OPEN:
+            return f"{name} left a nursery or a cancel scope open", False
+        if name.endswith(" after") and name.removesuffix(" after") in LEFT_OPEN and not fails:
+            return f"{name} left a nursery or a cancel scope open", False
         absorbed = fails and (self.leaves or name == "swallows")
         if name in ("swallows", "has_a_deadline") and absorbed and interaction not in UNANSWERED:
             return f"{name} absorbed an error", name == "has_a_deadline" or not self.leaves
@@ -1067,6 +1071,7 @@ class Mischief:
 
 
 UNANSWERED = ("Drop", "Push")
+LEFT_OPEN = ("enter_nursery", "enter_nursery_with_a_child", "enter_scope", "enter_shielded_scope")
 ALWAYS = {
     "never_yields": "never_yields ended before its `yield`",
     "no_manager": "no_manager returned int, which is no async context manager",
@@ -1117,6 +1122,7 @@ def mischief(wire, interaction, chain, mischief):
     text = "\n".join(write(each) for each in records)
     said, canceled = mischief.told(interaction, chain.held)
     assert said in text, (scene.got, text)
+    assert text.count("left a nursery or a cancel scope open") <= 1  # the others are good
     if canceled and wire != "lumberjack":
         assert "ended before its answer was complete" in str(scene.got)
 
@@ -1159,6 +1165,15 @@ async def misbehave(wire, interaction, chain, blocks, scene, script):
 def test_known_mischief(wire, interaction, chain, script):
     """The log names the block, and all other requests of the connection are answered."""
     mischief(wire, interaction, chain, script)
+
+
+@pytest.mark.parametrize("place", ["inner", "provider"])
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize(("wire", "interaction"), ASKED)
+def test_what_leaves_a_nursery_open(wire, interaction, before, place):
+    """It is named, on the way in and on the way out; blocks around it, which are good, are not."""
+    fault = misusing(enter_nursery, before=before)
+    mischief(wire, interaction, Chain(), Mischief(fault, place, 0, "returns", False))
 
 
 @pytest.mark.parametrize("interaction", ["Response", "Stream"])

@@ -96,7 +96,9 @@ OBJECTS = [
     Subscription(parse_uri("ws://h:1/"), "events", auth=BearerAuthentication(SECRET)),
     Grant(BearerAuthentication(SECRET), Role),
     parse_subscription(f"rsio://h:1/ticks?token={SECRET}"),
-    make(Call, ServedMethod.of(BoundMethod(METHOD, print, True, "")), Facts(Peer(INFO)), HEADERS),
+    make(
+        Call, ServedMethod.of(BoundMethod(METHOD, print, True, "")), Facts(Peer(INFO)), HEADERS, 0.0
+    ),
     make(OutgoingCall, METHOD, HEADERS, INFO),
     ttrpc.wire.messages.Request("a.B", "C", b"", 0, HEADERS),
     frames.SetupFrame(1, 0, 1, 1, metadata=BYTES, data=BYTES, resume_token=BYTES),

@@ -38,7 +38,7 @@ class FragmentedRequest(Operation):
 
     __slots__ = ("arrived", "complete", "frame_type", "initial_n", "requests", "undecided")
 
-    arrived: float
+    arrived: float | None
 
     def __init__(
         self,

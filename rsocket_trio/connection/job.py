@@ -25,7 +25,7 @@ class Job(Protocol):
 
     live: bool
     size: int
-    arrived: float
+    arrived: float | None
     scope: trio.CancelScope | None
 
     def work(self) -> Coroutine[Any, Any, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ..sockets.connected import Turn
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Workload"]
 
 
-class Workload:
+class Workload(Turn):
     """Counts the requests of the peer, and holds those that have not begun.
 
     `rsocket_trio.connection.incoming_requests` adds them, `rsocket_trio.connection.first_steps` and
@@ -22,8 +24,7 @@ class Workload:
 
     Attributes:
         active: Requests that wait or run.
-        arrived: When the request came whose handler begins now, by trio's clock; while frames are
-            dispatched, when they were read.
+        arrived: See `Turn`; while frames are dispatched, when they were read.
         account: Bytes of their payloads.
         max_active: The most requests that may wait or run (`Limits.max_active_requests`).
         queue: Those that have not begun, in the order of their arrival.
@@ -31,11 +32,11 @@ class Workload:
         on_done: Called when a request is done. The connection sets it while it drains.
     """
 
-    __slots__ = ("account", "active", "arrived", "max_active", "on_done", "over", "queue")
+    __slots__ = ("account", "active", "max_active", "on_done", "over", "queue")
 
     def __init__(self, max_active: int, account: Account) -> None:
+        super().__init__()
         self.active = 0
-        self.arrived = 0.0
         self.account = account
         self.max_active = max_active
         self.queue: deque[Job] = deque()
@@ -47,10 +48,6 @@ class Workload:
         if self.active >= self.max_active:
             return False
         return self.account.held + size <= self.account.limit or not self.active
-
-    def arrival(self) -> float:
-        """Return ``arrived``, for `rsocket_trio.Setup`."""
-        return self.arrived
 
     def add(self, operation: Job, size: int) -> None:
         """Count a request of ``size`` bytes.

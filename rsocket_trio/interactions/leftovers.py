@@ -41,7 +41,7 @@ from .isolation import outcome_of, split
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["Watch", "differ", "isolated", "watched"]
+__all__ = ["Watch", "differ", "isolated", "this_task", "watched"]
 
 _INNERMOST: Final = "_cancel_status"
 _NURSERIES: Final = "_child_nurseries"
@@ -117,7 +117,7 @@ class Watch:
 
     def mark(self) -> None:
         """Take the innermost cancel scope of the task as the one that must be so again."""
-        self._innermost = self._scopes._cancel_status  # noqa: SLF001 - `_INNERMOST`
+        self._innermost = self._scopes._cancel_status
 
     def changed(self) -> object:
         """Whether a handler has changed this task, so that it must run no other one.
@@ -130,7 +130,7 @@ class Watch:
         return (
             self._variables
             or self._nurseries
-            or self._scopes._cancel_status is not self._innermost  # noqa: SLF001 - `_INNERMOST`
+            or self._scopes._cancel_status is not self._innermost
             or getweakrefcount(self.task) != self._known
         )
 
@@ -290,6 +290,10 @@ class _Scopes:
     """Stands in for a task where trio does not say which scope is the innermost one."""
 
     _cancel_status: Final = None
+
+
+this_task: Final[Callable[[], Any]] = current_task if hasattr(Task, _INNERMOST) else lambda: _Scopes
+"""Returns what has the innermost cancel scope of the calling task as ``_cancel_status``."""
 
 
 class _Keeper:

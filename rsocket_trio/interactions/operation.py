@@ -266,7 +266,7 @@ class ResponderOperation(Operation):
 
     __slots__ = ("arrived", "scope", "size")
 
-    arrived: float
+    arrived: float | None
 
     def __init__(self, outbound: Outbound, stream_id: int) -> None:
         super().__init__(outbound, stream_id)

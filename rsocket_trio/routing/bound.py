@@ -9,6 +9,7 @@ from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import RemoteProtocolError, StreamError
+from ..interactions.leftovers import this_task
 from ..interactions.payload_body import PayloadBody, whole
 from ..payload import Payload
 from ..protocol.interaction import Interaction
@@ -19,7 +20,7 @@ from .finder import Finder
 from .guards import Guards, OnResume, Visit
 from .handler import Context, Handler
 from .kinds import Kind
-from .middleware import COMPLETED, Blocks, Entered, leave_all, supply, what
+from .middleware import COMPLETED, Blocks, Entered, leave_all, left_open, supply, what
 from .one_block import ENDED, is_block, no_block, no_yield, yields_twice
 from .owned_items import OwnedItems
 from .refusals import noted
@@ -141,6 +142,7 @@ class BoundRouter(Responder, BodyResponder):
             # As `Blocks` does, without that object and its two coroutines: they took about 1 us,
             # half of what a request pays for middleware.
             call = new_call(request, self._context, payload.metadata)
+            task = this_task()
             entered: Entered = []
             steps: tuple[Any, ...] = request.steps
             try:
@@ -150,6 +152,7 @@ class BoundRouter(Responder, BodyResponder):
                         if bounded is None:
                             continue
                         step = bounded
+                    around = task._cancel_status
                     manager: Any = step(call)
                     if type(manager) is not AsyncGeneratorType:
                         if not is_block(manager):
@@ -157,7 +160,7 @@ class BoundRouter(Responder, BodyResponder):
                         await manager.__aenter__()
                     elif await anext(manager, ENDED) is ENDED:
                         no_yield(what(step))
-                    entered.append((step, manager))
+                    entered.append((step, manager, around, task._cancel_status))
                 handler = request.handler or self._finder.complete(request)
                 if type(payload) is Payload:
                     body = None
@@ -168,12 +171,15 @@ class BoundRouter(Responder, BodyResponder):
                 answer = handler.answer(await handler(request, payload, body, call))
                 call.outcome = COMPLETED
                 while entered:
-                    step, manager = entered.pop()
+                    step, manager, around, within = entered.pop()
+                    inside = task._cancel_status
                     if type(manager) is not AsyncGeneratorType:
                         await manager.__aexit__(None, None, None)
                     elif await anext(manager, ENDED) is not ENDED:
                         await manager.aclose()
                         yields_twice(what(step))
+                    if task._cancel_status is not around and inside is within:
+                        left_open(step, call)
             except BaseException as error:  # also a cancellation: the blocks around see it
                 complete = call.outcome is COMPLETED
                 if not await leave_all(call, entered, error, complete=complete):

@@ -64,8 +64,7 @@ class Deadlines:
 
     The call ends with `Canceled`. If its time is over when its turn comes, its handler is not
     asked; this is no `Rejected`, which would tell the requester to try again. The time begins when
-    the request arrives (`Call.arrived`), so that the wait in the queue of a busy connection counts;
-    on wires that do not note that, when the turn of this middleware comes.
+    the request arrives (`Call.arrived`), so that the wait in the queue of a busy connection counts.
 
     Args:
         at_most: The longest time for a call, in seconds, also for those that name none. By default

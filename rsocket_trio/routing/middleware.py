@@ -20,12 +20,13 @@ import trio
 
 from ..codecs.mismatch import kind_of
 from ..errors import Canceled
+from ..interactions.leftovers import this_task
 from ..log_policy import logger
 from ..protocol.interaction import Interaction
 from .admitted import Bounded
 from .call import AnyCall, Call, Outcome, RouterCall
 from .guards import Visit
-from .one_block import ENDED, UNUSED, enter, leave, no_object, no_yield, yields_twice
+from .one_block import ENDED, UNUSED, enter, leave, no_object, no_yield
 from .parameters import name_of
 from .providers import Form
 from .supplies import Supplying
@@ -39,6 +40,7 @@ __all__ = [
     "Step",
     "check_middleware",
     "leave_all",
+    "left_open",
     "supply",
     "what",
 ]
@@ -54,8 +56,10 @@ Middleware: TypeAlias = Around[Call]
 Step: TypeAlias = Visit | Middleware
 """What a request passes on its way to the handler."""
 
-Entered: TypeAlias = "list[tuple[Middleware | Supplying, Any]]"
-"""The blocks of a call that are open, the outermost first, each with what made it."""
+Entered: TypeAlias = "list[tuple[Middleware | Supplying, Any, object, object]]"
+"""The blocks of a call that are open, the outermost first, each with what made it, and with the
+innermost cancel scope of the task around it and within it: so `left_open` is called for the right
+one if it is left with a nursery or a scope open."""
 
 _CUT: Final = "this request was ended before its answer was complete"
 _AWAITED: Final = Form.AWAITED
@@ -127,6 +131,7 @@ class Blocks(AbstractAsyncContextManager[C]):
     async def __aenter__(self) -> C:
         call: Any = self._call
         entered = self._entered
+        task = this_task()
         try:
             for step in self._steps:
                 if type(step) is Visit:
@@ -137,13 +142,14 @@ class Blocks(AbstractAsyncContextManager[C]):
                         self._bounds.append(bounded)
                         continue
                     step = bounded
+                around = task._cancel_status
                 manager: Any = step(call)
                 if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
                     if await anext(manager, ENDED) is ENDED:
                         no_yield(what(step))
                 else:
                     await enter(manager, partial(what, step))
-                entered.append((step, manager))
+                entered.append((step, manager, around, task._cancel_status))
         except BaseException as error:  # also a cancellation: the blocks around see it
             if not await leave_all(call, entered, error):
                 raise
@@ -179,22 +185,7 @@ class Blocks(AbstractAsyncContextManager[C]):
         Raises:
             BaseException: Another error than that of the call.
         """
-        call, entered = self._call, self._entered
-        if error is not None:
-            return await leave_all(call, entered, error)
-        call.outcome = COMPLETED
-        try:
-            while entered:
-                step, manager = entered.pop()
-                if type(manager) is not AsyncGeneratorType:
-                    await manager.__aexit__(None, None, None)
-                elif await anext(manager, ENDED) is not ENDED:
-                    await manager.aclose()
-                    yields_twice(what(step))
-        except BaseException as failure:  # as above
-            if not await leave_all(call, entered, failure, complete=True):
-                raise
-        return False
+        return await leave_all(self._call, self._entered, error, complete=error is None)
 
 
 async def supply(call: RouterCall, steps: Iterable[Supplying], entered: Entered) -> None:
@@ -206,7 +197,9 @@ async def supply(call: RouterCall, steps: Iterable[Supplying], entered: Entered)
     If cancelled: as the providers do.
     """
     all_made = call._made  # noqa: SLF001 - same package; not for applications
+    task = this_task()
     for step in steps:
+        around = task._cancel_status
         made: Any = step.make(call) if step.takes_any else step.make()
         if step.form is _AWAITED:
             made = await made
@@ -218,25 +211,26 @@ async def supply(call: RouterCall, steps: Iterable[Supplying], entered: Entered)
                     no_yield(what(step))
             else:
                 made = await enter(manager, partial(what, step))
-            entered.append((step, manager))
+            entered.append((step, manager, around, task._cancel_status))
         elif type(made) in UNUSED:
             no_object(made, what(step))
         all_made[step.node] = made
 
 
 async def leave_all(
-    call: AnyCall, entered: Entered, error: BaseException, *, complete: bool = False
+    call: AnyCall, entered: Entered, error: BaseException | None, *, complete: bool = False
 ) -> bool:
-    """Leave the blocks that are still open, with an error.
+    """Leave the blocks that are still open.
 
     Args:
         call: The call.
         entered: The blocks.
-        error: The error, of the call or of a block that was left.
+        error: The error, of the call or of a block that was left, if there is one.
         complete: The call has come to its end.
 
     Returns:
-        Whether it was absorbed, and may be: the call has no answer, or it is complete.
+        Whether there is no error to raise: it was absorbed, and may be, as the call has no answer,
+        or is complete.
 
     Raises:
         BaseException: Another error, which takes its place.
@@ -244,17 +238,23 @@ async def leave_all(
     Checkpoint: as the blocks do.
     If cancelled: as the blocks do.
     """
-    left: BaseException | None = error
+    left = error
+    task = this_task()
     try:
+        if left is None:
+            call.outcome = COMPLETED
         while entered:
-            step, manager = entered.pop()
+            step, manager, around, within = entered.pop()
+            inside = task._cancel_status
             call.error = left
             call.outcome = _outcome_of(left)
             try:
                 absorbed = await leave(manager, left, partial(what, step))
             except BaseException as other:  # takes the place of the first one
                 left = other
-                continue
+                absorbed = False
+            if task._cancel_status is not around and inside is within:
+                left_open(step, call)
             if absorbed and left is not None and not isinstance(left, GeneratorExit):
                 left = _instead(call, complete=complete, step=step)
         if left is not None and left is not error:
@@ -264,6 +264,11 @@ async def leave_all(
         # Their tracebacks hold this frame: cycles, with all that the handler has.
         del left, error
         call.error = None
+
+
+def left_open(step: Middleware | Supplying, call: AnyCall) -> None:
+    """Log that a block has left something open in the task of the call, which ends for it."""
+    logger.error("%s left a nursery or a cancel scope open: %r", what(step), call)
 
 
 def _instead(call: AnyCall, *, complete: bool, step: Middleware | Supplying) -> Canceled | None:

@@ -70,7 +70,7 @@ class Host:
         link = Link(transport, role, self.config, _not_yet, self._extensions.types)
         connection = make(Connection, link)
         peer = Peer(transport.info)
-        peer._serves(link.drain)  # noqa: SLF001 - not for applications
+        peer._serves(link.drain, link.publications.turn)  # noqa: SLF001 - not for applications
         if self._router:
             resolve, block = await accept_router(
                 cast(Responder, self._target),

@@ -29,7 +29,7 @@ from ..routing.converted_streams import in_one_piece
 from ..routing.parameters import register_fact
 from ..routing.request import NoHandler
 from ..routing.stand_ins import mute_requester, setup_of
-from ..sockets.connected import Peer
+from ..sockets.connected import Peer, Turn
 from ..stopping import Stopping
 from ..streamed import StreamedPayload
 from .connection.connection import Connection
@@ -85,7 +85,8 @@ async def accept_router(
     setup = setup_of(peer, data_mime_type, transport=known, stopping=stopping, ours=ours)
 
     async def ask() -> _Routes:
-        return _Routes(await accept_with(responder, setup, mute_requester(info)))
+        turn = peer._turn  # noqa: SLF001 - not for applications
+        return _Routes(await accept_with(responder, setup, mute_requester(info)), turn)
 
     name = "the server" if ours else "the client"
     routes = await admitted(ask, info, peer=name, patience=patience, setting="connect_timeout")
@@ -97,8 +98,9 @@ async def accept_router(
 class _Routes:
     """The handlers of a responder as publishers."""
 
-    def __init__(self, responder: Responder) -> None:
+    def __init__(self, responder: Responder, turn: Turn) -> None:
         self._responder = responder
+        self._turn = turn
 
     def connection_block(self) -> AbstractAsyncContextManager[None] | None:
         """See `rsocket_trio.Responder.connection_block`."""
@@ -121,9 +123,10 @@ class _Routes:
             return None
         payload = Payload(arguments(pairs, signature), metadata)
         hint = missing(route, pairs, signature)
+        arrived = self._turn.arrived  # now: the handlers of others begin before this one
         if interaction is Interaction.REQUEST_RESPONSE:
-            return _Answers(self._answer(payload, hint))
-        return self._stream(payload, hint)
+            return _Answers(self._answer(payload, hint, arrived))
+        return self._stream(payload, hint, arrived)
 
     def _unknown(self, router: BoundRouter, route: str) -> Any:
         """Let guards and middleware see a name without a handler, if there are any."""
@@ -135,15 +138,19 @@ class _Routes:
             return None
         return _refused(router, Payload(b"", metadata))
 
-    async def _answer(self, payload: Payload, hint: str) -> AsyncIterator[Any]:
+    async def _answer(
+        self, payload: Payload, hint: str, arrived: float | None
+    ) -> AsyncIterator[Any]:
         """Give one answer, or none; a subscriber may leave before this begins."""
         with _hinting(hint):
+            self._turn.arrived = arrived
             answer = await self._responder.request_response(payload)
         if answer is not None:
             yield answer
 
-    async def _stream(self, payload: Payload, hint: str) -> Any:
+    async def _stream(self, payload: Payload, hint: str, arrived: float | None) -> Any:
         with _hinting(hint):
+            self._turn.arrived = arrived
             items: Any = self._responder.request_stream(payload)
             if isinstance(items, Awaitable):
                 items = await items

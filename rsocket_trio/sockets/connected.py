@@ -12,7 +12,7 @@ from ..field_checks import argument, instance_of, number
 from ..metadata.authentication import Authentication
 from .byte_stream import TransportInfo
 
-__all__ = ["OwnAdmission", "Peer"]
+__all__ = ["OwnAdmission", "Peer", "Turn"]
 
 _End: TypeAlias = Callable[[str, float], object]
 """Ends a connection gracefully, with a reason for the peer, until a time by trio's clock."""
@@ -27,6 +27,19 @@ class OwnAdmission(Protocol):
 
     def end(self, reason: str) -> None:
         """End it."""
+
+
+class Turn:
+    """Whose turn it is on one connection; what begins handlers notes it, on every wire.
+
+    Attributes:
+        arrived: When the request came whose handler begins now, by trio's clock.
+    """
+
+    __slots__ = ("arrived",)
+
+    def __init__(self) -> None:
+        self.arrived: float | None = None
 
 
 @final
@@ -52,6 +65,7 @@ class Peer:
         "_home",
         "_own",
         "_renew",
+        "_turn",
         "principal",
         "transport",
     )
@@ -65,6 +79,7 @@ class Peer:
         self._ending = trio.Event()  # for wires whose connections have no such event
         self._renew: Callable[[Authentication | None], Awaitable[None]] | None = None
         self._own: set[OwnAdmission] = set()
+        self._turn = Turn()
 
     def __repr__(self) -> str:
         return f"<Peer {self.transport.peer or self.transport.scheme}>"
@@ -115,8 +130,9 @@ class Peer:
             raise RuntimeError("no Router with an authenticator is served on this connection")
         await self._renew(auth)
 
-    def _serves(self, end: _End) -> None:
-        """Get what ends the connection; `end` may have been called before."""
+    def _serves(self, end: _End, turn: Turn | None = None) -> None:
+        """Get what ends the connection, and whose turn it is; `end` may have been called before."""
         self._end = end
+        self._turn = turn or self._turn
         if self._asked is not None:
             end(*self._asked)

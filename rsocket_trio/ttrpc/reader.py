@@ -45,6 +45,7 @@ class CallReader:
     Attributes:
         frames: The frames that are received and not dispatched.
         paused: Whether `pause` has left some frames of a read for another task.
+        received_at: When the frames came that are dispatched, by trio's clock.
         wait_received: Waits for the transport, if the transport can receive without waiting.
     """
 
@@ -63,6 +64,7 @@ class CallReader:
         self._patience = config.overflow_patience if config.overflow == "fail" else inf
         self.frames: Sequence[bytes] = ()
         self.paused = False
+        self.received_at = 0.0
         self.wait_received: Callable[[], Awaitable[None]] | None = (
             transport.wait_received if transport.receives_nowait else None
         )
@@ -88,6 +90,7 @@ class CallReader:
 
     async def _receive(self) -> None:
         self.frames = await self._transport.receive_frames()
+        self.received_at = trio.current_time()
         if not self.frames:
             self._end()
 
@@ -141,6 +144,7 @@ class CallReader:
                 self._end()
                 return True
             frames = received
+            self.received_at = trio.current_time()
         self.frames = _WAIT if self._ended else ()
         self.paused = False
         batch = self._batch = iter(frames)

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
 from rsocket_trio import (
     DEADLINE_TYPE,
@@ -20,6 +21,8 @@ from rsocket_trio import (
     Invalid,
     Limits,
     Router,
+    lumberjack,
+    rsio,
     send_deadline,
     ttrpc,
 )
@@ -31,11 +34,13 @@ from rsocket_trio.frames import (
     RequestStreamFrame,
 )
 from rsocket_trio.metadata import Metadata
+from rsocket_trio.reactive_streams import collect
 from rsocket_trio.server import serve_transport
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.transports import memory_transport_pair
+from tests.lumberjack.receiving import ADDRESS, full_window, sender_to
 from tests.routing.requests import client_of
-from tests.ttrpc.scenes import pair
+from tests.ttrpc.scenes import COUNT, ECHO, SERVICE, pair, request
 
 
 def left():
@@ -304,3 +309,102 @@ async def test_the_time_behind_a_full_outbox_counts(autojump_clock, waiting):
     assert isinstance(frame, ErrorFrame)
     assert frame.code == ErrorCode.CANCELED
     assert deadlines.statistics() == DeadlineStatistics(expired=1, canceled=0)
+
+
+# -- other wires ------------------------------------------------------------------------------
+
+
+async def two_calls(serve, kind):
+    here, there = pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve, there)
+        method = "Echo" if kind == "response" else "Count"
+        await here.send_all(request(1, method) + request(3, method))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+
+async def two_over_rsio(router, kind):
+    here, there = pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rsio.serve_stream, router, there)
+        async with rsio.connect(here) as connection:
+            name = f"{SERVICE}/{'Echo' if kind == 'response' else 'Count'}"
+            for _ in range(2):
+                nursery.start_soon(collect, connection.publisher(name))
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+
+async def two_over_lumberjack(router):
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(lumberjack.serve, router, ADDRESS)
+        async with sender_to(server) as sender:
+            await sender.send(full_window(1) + full_window(1))
+            await sender.ack()
+            await sender.ack()
+        await server.aclose()
+
+
+@pytest.mark.parametrize(
+    ("wire", "kind"),
+    [
+        ("ttrpc", "response"),
+        ("ttrpc", "stream"),
+        ("ttrpc service", "response"),
+        ("ttrpc service", "stream"),
+        ("rsio", "response"),
+        ("rsio", "stream"),
+        ("lumberjack", "events"),
+    ],
+)
+async def test_the_time_in_the_queue_counts_on_other_wires(wire, kind, mock_clock):
+    """Each wire has a queue of its own, and notes the arrival before it."""
+    deadlines = Deadlines(at_most=1)
+    seen = []
+
+    async def compute_or_tell():
+        if not seen:
+            mock_clock.jump(0.75)
+        seen.append(left())
+
+    router = Router(middleware=[deadlines])
+
+    @router.request_response(f"{SERVICE}/Echo")
+    async def answer() -> bytes:
+        await compute_or_tell()
+        return b""
+
+    @router.request_stream(f"{SERVICE}/Count")
+    async def stream() -> AsyncIterator[bytes]:
+        await compute_or_tell()
+        yield b""
+
+    @router.events()
+    async def events(_batch: lumberjack.Batch) -> None:
+        await compute_or_tell()
+
+    service = ttrpc.Service(SERVICE)
+
+    async def echo(_request):
+        await compute_or_tell()
+        return b""
+
+    async def count(_request):
+        await compute_or_tell()
+        yield b""
+
+    service.add(ECHO, echo)
+    service.add(COUNT, count)
+    with trio.fail_after(60):
+        match wire:
+            case "ttrpc":
+                await two_calls(partial(ttrpc.serve_stream, router), kind)
+            case "ttrpc service":
+                serve = partial(ttrpc.serve_stream, service, middleware=[deadlines])
+                await two_calls(serve, kind)
+            case "rsio":
+                await two_over_rsio(router, kind)
+            case "lumberjack":
+                await two_over_lumberjack(router)
+    assert seen == [pytest.approx(0.25), pytest.approx(0.25)]

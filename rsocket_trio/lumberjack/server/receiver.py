@@ -18,6 +18,7 @@ from ...interactions.leftovers import Watch, watched
 from ...log_policy import logger
 from ...sealed import make
 from ...sockets.byte_stream import ByteStream
+from ...sockets.connected import Turn
 from ...sockets.departure import has_left
 from ...sockets.failures import describe_failure
 from ...sockets.farewell import half_close
@@ -88,10 +89,14 @@ class Receiver:
     Args:
         stream: The connection. The caller closes it afterwards.
         shared: What all connections share.
+
+    Attributes:
+        turn: When the batch came whose handler begins.
     """
 
     def __init__(self, stream: ByteStream, shared: Shared) -> None:
         config = shared.config
+        self.turn: Final = Turn()
         self._shared: Final = shared
         self._info: Final = stream.info
         self._stream: Final = stream.stream
@@ -205,6 +210,7 @@ class Receiver:
     async def _take(self, batches: list[IncomingBatch]) -> None:
         """Queue batches, each when there is room for it."""
         self._began = self._began or bool(batches)
+        now = trio.current_time()
         for batch in batches:
             self._owed[batch.version - 1] += 1
         self._acks.arm()
@@ -213,7 +219,7 @@ class Receiver:
             size = held_size(batch)
             await self._share.take(size)
             self._reader.delivered(size)
-            self._waiting.put(batch, size)
+            self._waiting.put(batch, size, now)
 
     async def _work(self) -> None:
         """Have the batches handled, one after the other, until there is no more or one fails.
@@ -241,7 +247,9 @@ class Receiver:
                 return
             del taken  # As above.
 
-    async def _handle(self, incoming: IncomingBatch, size: int, watch: Watch) -> bool:
+    async def _handle(
+        self, incoming: IncomingBatch, size: int, arrived: float, watch: Watch
+    ) -> bool:
         """Handle one batch; return whether to go on in this task."""
         await self._acks.wait_backlog()
         await self._turns.take(_HANDLING * size)
@@ -250,6 +258,7 @@ class Receiver:
         if len(incoming):  # such a batch is true, see there
             batch = make(Batch, incoming, self._info, progress)
             self._handling = batch, progress, size
+            self.turn.arrived = arrived
             await call(self._shared.handler, self._shared.on_poison, batch)
             if watch.changed():
                 return False

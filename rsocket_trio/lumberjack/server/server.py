@@ -112,7 +112,7 @@ class _Registry:
         await within(block, run, peer, peer="the sender", patience=patience)
 
     async def _run(self, receiver: Receiver, peer: Peer) -> None:
-        peer._serves(receiver.stop)  # noqa: SLF001 - not for applications
+        peer._serves(receiver.stop, receiver.turn)  # noqa: SLF001 - not for applications
         self.receivers[receiver] = peer
         self.accepted += 1
         try:

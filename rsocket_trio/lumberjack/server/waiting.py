@@ -21,7 +21,7 @@ class WaitingBatches:
 
     def __init__(self, limit: int) -> None:
         self._limit: Final = limit
-        self._batches: deque[tuple[IncomingBatch, int]] = deque()
+        self._batches: deque[tuple[IncomingBatch, int, float]] = deque()
         self._closed = False
         self._came = trio.Event()
         self._went = trio.Event()
@@ -36,13 +36,13 @@ class WaitingBatches:
             self._went = trio.Event()
             await self._went.wait()
 
-    def put(self, batch: IncomingBatch, size: int) -> None:
-        """Add a batch of this size, after `wait_room`."""
-        self._batches.append((batch, size))
+    def put(self, batch: IncomingBatch, size: int, arrived: float) -> None:
+        """Add a batch of this size that came then, after `wait_room`."""
+        self._batches.append((batch, size, arrived))
         self._came.set()
 
-    async def get(self) -> tuple[IncomingBatch, int] | None:
-        """Wait for the next batch; return it with its size, or ``None`` if there will be none.
+    async def get(self) -> tuple[IncomingBatch, int, float] | None:
+        """Wait for the next batch; return what was put, or ``None`` if there will be none.
 
         Checkpoint: if there is no batch yet.
         If cancelled: no batch is lost.

@@ -186,6 +186,7 @@ class Link:
                     if not pieces:
                         self._peer_ended()
                         break
+                    self.publications.read_at = trio.current_time()
                     for piece in pieces:
                         self.received += len(piece)
                         if self.hello is None and len(self._first) < ENOUGH:

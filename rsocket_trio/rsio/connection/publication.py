@@ -42,6 +42,7 @@ class Publication:
     Attributes:
         stream_id: The id that the peer has chosen.
         name: The name by which the peer has asked for the publisher.
+        arrived: When it did, by trio's clock.
         begun: Whether the first message, `subscribed`, was queued.
         element_size: The size of all elements in octets; 0 if they have different ones.
         queued_size: The octets of the elements that wait.
@@ -63,6 +64,7 @@ class Publication:
         "_split_size",
         "_subscription",
         "_unrequested",
+        "arrived",
         "begun",
         "element_size",
         "live",
@@ -77,6 +79,7 @@ class Publication:
         self._owner: Final = owner
         self.stream_id = stream_id
         self.name = name
+        self.arrived = owner.read_at
         self.begun = False
         self.element_size = 0
         self.queued_size = 0

@@ -16,6 +16,7 @@ from ...interactions.isolation import failure_of, outcome_of
 from ...interactions.leftovers import isolated
 from ...log_policy import logger
 from ...reactive_streams.pumps import from_async_iterable
+from ...sockets.connected import Turn
 from ..errors import PublisherError
 from ..fixed_size import fixed_size
 from .held import Held
@@ -49,6 +50,8 @@ class Publications:
         waiting: The octets of all elements that wait to be sent.
         max_queued_size: Past it, only streams without an element are asked for more, and for few.
         opened: How many there were since the start.
+        turn: Gets the time at which the subscription came whose resolver is called.
+        read_at: When the messages were read that are handled now, by trio's clock.
         draining: New ones are refused.
         encode: An extension's change of the elements of streams that begin.
         on_ended: Called when one has ended. The connection sets it while it drains.
@@ -68,6 +71,8 @@ class Publications:
         )
         self.max_queued_size: Final = 16 * config.max_ahead_size
         self.opened = 0
+        self.turn: Final = Turn()
+        self.read_at = 0.0
         self.draining = False
         self.encode: Callable[[bytes], bytes] | None = None
         self.on_ended: Callable[[], object] | None = None
@@ -93,6 +98,7 @@ class Publications:
 
     def _find(self, publication: Publication) -> None:
         """Ask the resolver."""
+        self.turn.arrived = publication.arrived
         try:
             found = self.resolve(publication.name)
         except BaseException as error:  # any error of the application ends this stream only

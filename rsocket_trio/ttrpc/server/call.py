@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...escapes import names_only
 from ...metadata import builder
@@ -13,6 +13,7 @@ from ...routing import call as routing
 from ...routing.middleware import Around
 from ...routing.parameters import Route
 from ...routing.stand_ins import mute_requester, setup_of
+from ...sealed import maker
 from ...sockets.connected import Peer
 from ...sockets.peer import PeerCredentials
 from ..metadata import Metadata, entries_of, values_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ...protocol.interaction import Interaction
     from .bound import ServedMethod
 
-__all__ = ["Call", "Facts", "Middleware"]
+__all__ = ["Call", "Facts", "Middleware", "new_call"]
 
 
 class Facts:
@@ -65,8 +66,9 @@ class Call(routing.Call, given="handlers and middleware are given one"):
 
     __slots__ = ("_facts", "_served", "pairs")
 
-    def __init__(self, served: ServedMethod, facts: Facts, pairs: Metadata) -> None:
+    def __init__(self, served: ServedMethod, facts: Facts, pairs: Metadata, arrived: float) -> None:
         super().__init__(None)
+        self.arrived = arrived
         self._served = served
         self._facts = facts
         self.pairs = pairs
@@ -129,6 +131,8 @@ class Call(routing.Call, given="handlers and middleware are given one"):
         """A requester that raises `ConnectionClosed`: a client of ttrpc takes no requests."""
         return self._facts.requester
 
+
+new_call: Final = maker(Call)
 
 Middleware: TypeAlias = Around[Call]
 """As `rsocket_trio.Middleware`; it may look at what only the calls of ttrpc have."""

@@ -75,7 +75,7 @@ class ServerCall:
         "stream_id",
     )
 
-    arrived: float
+    arrived: float | None
 
     def __init__(
         self,

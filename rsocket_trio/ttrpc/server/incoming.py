@@ -10,19 +10,17 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-import trio
-
 from ...errors import MalformedFrame, MetadataTooLarge
 from ...interactions.isolation import outcome_of
 from ...log_policy import logger
-from ...sealed import make, maker
+from ...sealed import make
 from ..errors import StatusCode
 from ..inbox import MessageInbox, MessageStream, Unread
 from ..wire.envelopes import REQUEST_PAYLOAD, decode_request
 from ..wire.frames import HEADER, HEADER_SIZE, REMOTE_OPEN, MessageType
 from ..wire.protobuf import only_field
 from .bound import no_method, unreadable
-from .call import Call, Facts
+from .call import Call, Facts, new_call
 from .calls import ServerCall, StreamCall, UnaryCall
 from .replies import Replies, too_long
 
@@ -47,7 +45,6 @@ _NOT_NEW: Final = "StreamID cannot be re-used and must increment"
 _INACTIVE: Final = "StreamID is no longer active"
 _STOPPING: Final = "the server is being stopped"
 _OVERDUE: Final = "the deadline of the call is over"
-_new_call: Final = maker(Call)
 
 
 class IncomingCalls:
@@ -95,6 +92,7 @@ class IncomingCalls:
         """Handle the frames of a read, in order."""
         steps = self.steps
         max_size = self._max_size
+        self._workload.arrived = self.reader.received_at
         for frame in frames:
             length, stream_id, kind, flags = _unpack(frame)
             # Nearly every frame is of these kinds; this saves a call.
@@ -219,11 +217,11 @@ class IncomingCalls:
             if request.timeout_nano < 0:
                 self._refuse(stream_id, StatusCode.DEADLINE_EXCEEDED, _OVERDUE)
                 return
-            deadline = trio.current_time() + request.timeout_nano / 1e9
+            deadline = self.reader.received_at + request.timeout_nano / 1e9
         self.served += 1
         facts = None
         if method.wants_call:
-            facts = _new_call(method, self._facts, request.metadata)
+            facts = new_call(method, self._facts, request.metadata, self.reader.received_at)
         if method.sends_stream:
             size = len(body) - len(request.payload)  # the payload goes to the inbox
             self._begin_stream(stream_id, flags, request.payload, method, facts, deadline, size)

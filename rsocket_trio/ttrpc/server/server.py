@@ -97,7 +97,7 @@ class _Registry:
     async def _run(self, stream: ByteStream, methods: Methods, peer: Peer) -> None:
         transport = carry(stream, self.config.limits.max_message_size)
         connection = ServerConnection(transport, methods, self.config, peer)
-        peer._serves(connection.stop)  # noqa: SLF001 - not for applications
+        peer._serves(connection.stop, connection.workload)  # noqa: SLF001 - not for applications
         self.connections[connection] = peer
         self.accepted += 1
         try:
