@@ -21,7 +21,7 @@ from .guards import Guards, OnResume, Visit
 from .handler import Context, Handler
 from .kinds import Kind
 from .middleware import COMPLETED, Blocks, Entered, leave_all, left_open, supply, what
-from .one_block import ENDED, is_block, no_block, no_yield, yields_twice
+from .one_block import ENDED, begin, is_block, no_block, no_yield, yields_twice
 from .owned_items import OwnedItems
 from .refusals import noted
 from .request import Request
@@ -158,7 +158,7 @@ class BoundRouter(Responder, BodyResponder):
                         if not is_block(manager):
                             no_block(manager, what(step))
                         await manager.__aenter__()
-                    elif await anext(manager, ENDED) is ENDED:
+                    elif await begin(manager) is ENDED:
                         no_yield(what(step))
                     entered.append((step, manager, around, task._cancel_status))
                 handler = request.handler or self._finder.complete(request)

@@ -26,7 +26,7 @@ from ..protocol.interaction import Interaction
 from .admitted import Bounded
 from .call import AnyCall, Call, Outcome, RouterCall
 from .guards import Visit
-from .one_block import ENDED, UNUSED, enter, leave, no_object, no_yield
+from .one_block import ENDED, UNUSED, begin, enter, leave, no_object, no_yield
 from .parameters import name_of
 from .providers import Form
 from .supplies import Supplying
@@ -145,7 +145,7 @@ class Blocks(AbstractAsyncContextManager[C]):
                 around = task._cancel_status
                 manager: Any = step(call)
                 if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
-                    if await anext(manager, ENDED) is ENDED:
+                    if await begin(manager) is ENDED:
                         no_yield(what(step))
                 else:
                     await enter(manager, partial(what, step))
@@ -206,7 +206,7 @@ async def supply(call: RouterCall, steps: Iterable[Supplying], entered: Entered)
         elif step.form is _BLOCK:
             manager = made
             if type(manager) is AsyncGeneratorType:  # as in `enter`, without a coroutine
-                made = await anext(manager, ENDED)
+                made = await begin(manager)
                 if made is ENDED:
                     no_yield(what(step))
             else:

@@ -5,8 +5,9 @@ It is an async generator that yields once, or an async context manager.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from sys import get_asyncgen_hooks, set_asyncgen_hooks
 from types import AsyncGeneratorType, CoroutineType
 from typing import Any, Final, NoReturn
 
@@ -15,6 +16,7 @@ from ..codecs.mismatch import kind_of
 __all__ = [
     "ENDED",
     "UNUSED",
+    "begin",
     "enter",
     "is_block",
     "leave",
@@ -70,6 +72,21 @@ def yields_twice(what: str) -> NoReturn:
     raise RuntimeError(f"{what} yields twice: it may only once")
 
 
+def begin(generator: AsyncGeneratorType[Any, None]) -> Awaitable[Any]:
+    """Return the first step of a generator that is always left; await it at once.
+
+    It gives `ENDED` if the generator does not yield. Without the hook, trio does not note the
+    generator to close it at the end of its run, which takes a third of the time of a block that
+    does nothing.
+    """
+    firstiter = get_asyncgen_hooks().firstiter
+    set_asyncgen_hooks(firstiter=None)
+    try:
+        return anext(generator, ENDED)
+    finally:
+        set_asyncgen_hooks(firstiter=firstiter)
+
+
 async def enter(manager: Any, what: Callable[[], str]) -> Any:
     """Enter a block, and return what it gives.
 
@@ -85,7 +102,7 @@ async def enter(manager: Any, what: Callable[[], str]) -> Any:
     If cancelled: as the block does.
     """
     if type(manager) is AsyncGeneratorType:
-        value = await anext(manager, ENDED)
+        value = await begin(manager)
         if value is ENDED:
             no_yield(what())
         return value
