@@ -23,6 +23,8 @@ from typing import Any, Final
 import attrs
 
 from ..field_checks import instance_of, number, optional, sized, whole
+from ..spool.batch import MAX_COUNT, MAX_ENCODING, MAX_FACTS
+from ..spool.extent import MAX_OFFSET
 
 __all__ = [
     "EVENTS",
@@ -50,15 +52,9 @@ FORGET: Final = "spool.forget"
 EVENTS: Final = "events"
 STATUS: Final = "collector.status"
 
-_MAX_OFFSET: Final = 2**63 - 1
-_MAX_COUNT: Final = 2**31 - 1
-_MAX_SPOOL_ID: Final = 100
-"""Characters of the identity of a spool, which readers keep. A real one has 36."""
-_MAX_EPOCH: Final = 100
-"""Characters of the name of an epoch, which readers keep. A real one has 16."""
-_MAX_ENCODING: Final = 64
-_MAX_FACTS: Final = 2**16
-"""Characters of all facts about a batch. A reader may repeat one for each event."""
+MAX_ID: Final = 100
+"""Characters of the identity of a spool, or the name of an epoch, which readers keep, and errors
+repeat. Real ones have 36 and 16; a stranger may send megabytes."""
 _MAX_LEASE: Final = 100 * 365 * 86400.0
 """Seconds."""
 _FIRST_TIME: Final = -62_135_596_800
@@ -66,14 +62,14 @@ _LAST_TIME: Final = 253_402_300_799
 """The years 1 to 9999, in seconds since 1970."""
 
 # A reader checks what it is told: an offset, for example, may go to a checkpoint that lasts.
-_offset = whole(0, _MAX_OFFSET)
+_offset = whole(0, MAX_OFFSET)
 _lease = number(at_least=0, at_most=_MAX_LEASE)
-_epoch = sized(str, 1, _MAX_EPOCH)
+_epoch = sized(str, 1, MAX_ID)
 
 
 def _check_facts(_head: object, _attribute: attrs.Attribute[Any], facts: Mapping[str, str]) -> None:
-    if sum(len(name) + len(text) for name, text in facts.items()) > _MAX_FACTS:
-        raise ValueError(f"the facts about a batch have more than {_MAX_FACTS} characters")
+    if sum(len(name) + len(text) for name, text in facts.items()) > MAX_FACTS:
+        raise ValueError(f"the facts about a batch have more than {MAX_FACTS} characters")
 
 
 @attrs.frozen(kw_only=True)
@@ -142,7 +138,7 @@ class SpoolInfo:
             for.
     """
 
-    spool_id: str = attrs.field(validator=sized(str, 1, _MAX_SPOOL_ID))
+    spool_id: str = attrs.field(validator=sized(str, 1, MAX_ID))
     oldest: int = attrs.field(validator=_offset)
     head: int = attrs.field(validator=_offset)
     size: int
@@ -188,10 +184,10 @@ class BatchHead:
     """Everything about a stored batch but its bytes: see `rsocket_trio.spool.StoredBatch`."""
 
     first: int = attrs.field(validator=_offset)
-    count: int = attrs.field(validator=whole(1, _MAX_COUNT))
+    count: int = attrs.field(validator=whole(1, MAX_COUNT))
     start: int = attrs.field(validator=_offset)
     stop: int = attrs.field(validator=_offset)
-    encoding: str = attrs.field(validator=sized(str, 0, _MAX_ENCODING))
+    encoding: str = attrs.field(validator=sized(str, 0, MAX_ENCODING))
     facts: Mapping[str, str] = attrs.field(validator=[instance_of(Mapping), _check_facts])
     stored_at: float = attrs.field(validator=number(at_least=_FIRST_TIME, at_most=_LAST_TIME))
 

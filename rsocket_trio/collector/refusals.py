@@ -43,6 +43,7 @@ from ..spool import (
     SpoolRestored,
     WrongSpool,
 )
+from .messages import MAX_ID
 
 __all__ = [
     "STALLED",
@@ -64,10 +65,6 @@ RESTORED: Final = 0x5306
 
 _MAX_DATA: Final = 1000
 """Bytes of the data of such an error; the data of another one are not read."""
-
-_MAX_ID: Final = 100
-"""Characters of the identity in a request that an error repeats. A real one has 36; a stranger may
-send megabytes, and JSON makes them six times as long."""
 
 
 class CollectorBusy(Rejected):
@@ -92,7 +89,7 @@ def refusal(error: SpoolError | ValueError) -> StreamError:
 
 def wrong_spool(expected: str, found: str) -> StreamError:
     """Return what a reader of another spool is told."""
-    return _coded(WRONG_SPOOL, {"expected": expected[:_MAX_ID], "found": found})
+    return _coded(WRONG_SPOOL, {"expected": expected[:MAX_ID], "found": found})
 
 
 def stalled() -> StreamError:

@@ -13,6 +13,7 @@ from ..errors import Rejected
 from ..metadata import Authentication, BearerAuthentication, SimpleAuthentication
 from ..responder import ResumeFacts, Setup
 from ..routing import Authenticate, RequestFacts
+from ..routing.refusals import shown
 from .messages import EVENTS, FORGET, INFO, POSITION, READ, STATUS
 
 __all__ = ["Grant", "Role", "admit", "check_roles"]
@@ -39,8 +40,6 @@ _ROUTES: Final = {
     Role.ADMIN: {INFO, STATUS, FORGET},
 }
 """The routes of each role. A route that is in none is refused, also if it has a handler."""
-_MAX_SHOWN: Final = 100
-"""Characters of a route in an error."""
 
 
 def _roles(given: Iterable[Role | str]) -> frozenset[Role]:
@@ -132,6 +131,6 @@ def check_roles(roles: Iterable[Role], facts: RequestFacts) -> None:
     held = sorted(set(roles))
     if not any(facts.route.name in _ROUTES[role] for role in held):
         raise Rejected(
-            f"the route {facts.route.name[:_MAX_SHOWN]!r} is not for these credentials: their"
+            f"the route {shown(facts.route.name)} is not for these credentials: their"
             f" roles are {', '.join(held) or 'none'}"
         )

@@ -85,19 +85,14 @@ def stored_payloads(stored: StoredBatch) -> list[Payload]:
         )
     found: list[Payload] = []
     data, at, end = stored.data, 0, len(stored.data)
-    damaged = False
-    # A batch that is not damaged ends with its last payload.
-    while at < end and len(found) <= stored.count and not damaged:
-        if end - at < HEAD.size:
-            damaged = True
-            break
+    while len(found) != stored.count and end - at >= HEAD.size:
         metadata_size, size = HEAD.unpack_from(data, at)
         begin = at + HEAD.size
         middle = begin + max(metadata_size - 1, 0)
         at = middle + size
-        damaged = at > end
         found.append(Payload(data[middle:at], data[begin:middle] if metadata_size else None))
-    _check(stored, len(found), damaged=damaged)
+    # A batch that is not damaged ends with its last payload.
+    _check(stored, len(found), damaged=at != end)
     return found[stored.skip : stored.skip + stored.wanted]
 
 

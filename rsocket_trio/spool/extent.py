@@ -53,7 +53,7 @@ class Extent:
         )
 
 
-_MAX_OFFSET: Final = 2**63 - 1
+MAX_OFFSET: Final = 2**63 - 1
 """What SQLite stores."""
 
 
@@ -121,7 +121,7 @@ def extent_within(connection: sqlite3.Connection) -> Extent:
         raise SpoolFailed(f"the oldest batch begins at {first}, and not at {oldest}")
     row = connection.execute(f"{_EDGE} DESC LIMIT 1").fetchone()
     last, count, number, before, cost = typed(row, *_WHOLE)
-    if last + count > _MAX_OFFSET:
+    if last + count > MAX_OFFSET:
         raise SpoolFailed(f"the batch at {last} has {count} events: its database is damaged")
     return Extent(
         oldest=oldest,

@@ -14,6 +14,7 @@ import trio
 
 from ..entrance import Home, over
 from ..log_policy import logger
+from .batch import ROW_COST
 from .config import Retention, SpoolConfig
 from .errors import SpoolClosed, SpoolError, SpoolFailed
 from .instances import ConsumerInstance, Key, lowest
@@ -109,7 +110,7 @@ class Flusher:
     @property
     def full(self) -> bool:
         """Whether there is no room: for the batch that waits first, or for any."""
-        return self.extent.size + max(self.requests.next_cost, 1) > self._max_size
+        return self.extent.size + max(self.requests.next_cost, ROW_COST) > self._max_size
 
     async def append(self, request: Append) -> int:
         """Wait until a batch is stored, and return the offset of its first event."""

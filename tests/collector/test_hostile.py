@@ -287,6 +287,10 @@ def info(**changes):
     return SpoolInfo(**fields | {"trouble": None, "positions": {}} | changes)
 
 
+YEARS = (-62_135_596_800, 253_402_300_799)
+"""The first second of the year 1, and the last one of 9999."""
+
+
 def position(lease):
     return PositionRequest(spool_id="a", consumer="q", instance="i", offset=0, lease=lease)
 
@@ -300,7 +304,7 @@ def position(lease):
         (lambda n: head(stop=n), (0, 2**63 - 1), (-1, 2**63)),
         (lambda n: head(encoding="x" * n), (0, 64), (65,)),
         (lambda n: head(facts={"xy": "z" * (n - 2)}), (65536,), (65537,)),
-        (lambda n: head(stored_at=n), (-62_135_596_800, 253_402_300_799), (inf, nan, 2**60)),
+        (lambda n: head(stored_at=n), YEARS, (inf, nan, YEARS[0] - 1, YEARS[1] + 1)),
         (lambda n: info(spool_id="x" * n), (1, 100), (0, 101)),
         (lambda n: info(oldest=n, head=2**63 - 1), (0, 2**63 - 1), (-1,)),
         (lambda n: info(head=n, oldest=3), (3, 2**63 - 1), (2, 2**63)),
