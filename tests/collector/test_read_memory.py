@@ -225,6 +225,7 @@ async def test_a_slow_disk_is_not_the_fault_of_the_reader(autojump_clock):
         await memory.take(share_of(Peer()), 1)
     with pytest.raises(CustomError):
         await memory.take(share_of(Peer()), 1)
+    assert not evicted
     memory.loaded(share)
     with pytest.raises(CustomError):
         await memory.take(share_of(Peer()), 1)

@@ -350,6 +350,16 @@ async def test_giving_up(network, autojump_clock):
     assert found["a"][1] is not found["b"][1]
 
 
+async def test_giving_up_twice(network, autojump_clock):
+    """A call after that has all attempts again."""
+    network.up.clear()
+    async with shipping(retry=Retry(initial_delay=1, jitter=0, max_attempts=3)) as (shipper, _):
+        for attempts in (3, 6):
+            with pytest.raises(ShipError, match="gave up after 3 attempts"):
+                await shipper.send(counted(1))
+            assert len(network.attempts) == attempts
+
+
 async def test_giving_up_after_a_part(network, autojump_clock):
     """The error counts what is acknowledged, and a later call tries again."""
     retry = Retry(initial_delay=1, jitter=0, max_attempts=2)
