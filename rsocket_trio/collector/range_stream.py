@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from math import inf
 from typing import Final, Self, TypeVar
 
 import trio
@@ -58,7 +59,7 @@ class RangeStream:
     ) -> None:
         self.peer: Final = peer
         self._reader: Final = reader
-        self._left = size
+        self._left = inf if size is None else size
         self._memory: Final = memory
         self._share: Final = Share(peer, self.evict)
         self._on_end: Final = on_end
@@ -100,10 +101,7 @@ class RangeStream:
     async def _make_items(self) -> AsyncGenerator[AnyPayload, None]:
         # The cancellation drops the item that waits to be sent: see `send_items`.
         with self._scope:
-            while self._left is None or self._left > 0:
-                ahead = await self._while_busy(self._reader.look_ahead)
-                if ahead is None:
-                    return
+            while (ahead := await self._while_busy(self._reader.look_ahead)) is not None:
                 for number in range(ahead.count):
                     if number == 0 and ahead.size > LARGE:
                         yield StreamedPayload(self._chunks(ahead), _metadata_of(ahead.head))
@@ -113,7 +111,7 @@ class RangeStream:
                         # In no variable: it is to be free when it has been sent.
                         yield await self._payload()
                     self._step()
-                    if self._left is not None and self._left <= 0:
+                    if self._left <= 0:
                         return
                 self._memory.give_back(self._share)
             return
@@ -135,8 +133,7 @@ class RangeStream:
     async def _next(self) -> StoredBatch:
         batch = await self._while_busy(self._reader.__anext__)
         self._memory.loaded(self._share)
-        if self._left is not None:
-            self._left -= len(batch.data)
+        self._left -= len(batch.data)
         return batch
 
     async def _load(self, ahead: BatchesAhead) -> None:

@@ -30,7 +30,7 @@ class FileTask:
         key: The identity of the file.
         path: The path by which the file became known.
         path_now: Where the last look has found it.
-        has_reached_end: Whether it was read to its end once, without a failure.
+        has_reached_end: Whether the last time it was read, it was to its end, without a failure.
     """
 
     def __init__(
@@ -124,6 +124,7 @@ class FileTask:
             while True:
                 # Only these: a read that has begun may have missed the last bytes.
                 reached, self._ends = self._ends, []
+                self.has_reached_end = False
                 try:
                     await self._read_to_end()
                     self.has_reached_end = True

@@ -409,6 +409,16 @@ async def test_a_file_that_cannot_be_read_any_more(
     assert begun == over <= 2, "once as it comes, once when it is over; again if it is opened again"
 
 
+async def test_a_file_that_cannot_be_read_and_is_deleted(tmp_path, receiver, monkeypatch):
+    """It is no problem any more."""
+    append(tmp_path / "a.log", "1")
+    monkeypatch.setattr(Tail, "read", failing)
+    async with following(tmp_path, receiver, "*.log") as shipment:
+        await receiver.until(lambda _: shipment.problems)
+        (tmp_path / "a.log").unlink()
+        await receiver.until(lambda _: "a.log" not in str(shipment.problems))
+
+
 def failing(*_args):
     raise OSError(5, "Input/output error")
 

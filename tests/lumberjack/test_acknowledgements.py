@@ -110,14 +110,16 @@ async def test_a_broken_stream(autojump_clock):
 
 
 async def test_backlog(autojump_clock):
-    """A sender that does not read its ACKs stops the handling of further batches."""
+    """A sender that does not read 4 KiB of ACKs stops the handling of further batches."""
     ends = Ends()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ends.writer.run)
         await ends.writer.wait_backlog()
         ends.writer.hand_over(b"a")
         await trio.testing.wait_all_tasks_blocked()
-        ends.writer.hand_over(b"b" * 5000)
+        ends.writer.hand_over(b"b" * 4096)
+        await ends.writer.wait_backlog()
+        ends.writer.hand_over(b"b")
         with trio.move_on_after(1) as waited:
             await ends.writer.wait_backlog()
         assert waited.cancelled_caught

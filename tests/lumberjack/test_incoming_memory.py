@@ -132,6 +132,20 @@ async def test_one_at_a_time_goes_past_the_bound(autojump_clock):
         assert scene.entered == [one, two, three]
 
 
+async def test_a_turn_may_end_with_the_beginning_of_the_next_batch(autojump_clock):
+    """It came with the end of the batch before: 64 KiB of it are no reason to keep the turn."""
+    intake = IncomingMemory(100 * KIB, 30)
+    async with trio.open_nursery() as nursery:
+        scene = Connections(nursery, intake)
+        one, two = shares_of(intake, 2, 60 * KIB)
+        for share in (one, two):
+            await scene.enter(share)
+        for size, entered in ((64 * KIB + 1, [one]), (64 * KIB, [one, two])):
+            one.hold(size, 0)
+            await trio.testing.wait_all_tasks_blocked()
+            assert scene.entered == entered
+
+
 async def test_those_that_wait_come_one_by_one():
     """When memory is free again, each one decodes before the next one is called."""
     intake = IncomingMemory(600 * KIB, 30)

@@ -95,7 +95,7 @@ class AckWriter:
         self._frames = bytearray()  # Handed over, and not taken by the task yet.
         self._departure = Departure()  # Of these frames.
         self._wake = trio.Event()
-        self._nap: trio.CancelScope | None = None
+        self._nap = trio.CancelScope()
         self._armed = False
         self._life: Final = trio.CancelScope(shield=True)
         self._finishing = False
@@ -126,8 +126,7 @@ class AckWriter:
         """Begin with keep-alives after an interval, unless they have begun."""
         if not self._armed and self._awaited():
             self._armed = True
-            if self._nap is not None:
-                self._nap.deadline = trio.current_time() + self._interval
+            self._nap.deadline = trio.current_time() + self._interval
 
     def finish(self, patience: float) -> None:
         """Let the frames that were handed over leave, and then end the task.
@@ -171,13 +170,12 @@ class AckWriter:
             deadline = trio.current_time() + self._interval if self._armed else inf
             with trio.CancelScope(deadline=deadline) as self._nap:
                 await self._wake.wait()
-            self._nap = None
             if self._wake.is_set():
-                self._wake = trio.Event()
-            elif self._departed():
+                continue
+            if self._departed():
                 self._lost("it closed the connection")
                 return b""
-            elif self._wants_keepalive():
+            if self._wants_keepalive():
                 return _KEEPALIVE
         self._wake = trio.Event()
         frames = bytes(self._frames)

@@ -575,6 +575,22 @@ def test_a_worker_that_runs_is_not_started_again(monkeypatch):
     assert worker.join(10)
 
 
+def test_the_pause_before_a_worker_is_started_again(monkeypatch):
+    """A second from the last start, however many records come meanwhile."""
+    now, started = [7.0], []
+
+    def no_more(_thread):
+        started.append(now[0])
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(worker_module, "monotonic", lambda: now[0])
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    worker = Worker(trio.sleep_forever, on_wake=int, on_failure=print, name="test")
+    for now[0] in (7.0, 7.5, 7.999, 8.0, 8.5, 9.5):
+        assert not worker.start()
+    assert started == [7.0, 8.0, 9.5]
+
+
 def test_a_thread_that_logs_just_behind_the_end_of_trio(monkeypatch):
     """Nobody is there to be woken, and the program gets no error."""
     run = trio.run
