@@ -86,18 +86,19 @@ class DataType:
         except CodecError as error:
             raise Failure(f"the data cannot be sent: {error}", USAGE) from error
 
-    def line(self, payload: Payload, *, as_json: bool) -> bytes:
+    def line(self, payload: Payload, *, as_json: bool, metadata_mime: str | None = None) -> bytes:
         """Return the output line of a payload: its data as JSON, or else as they are.
 
         Args:
             payload: The payload.
             as_json: See `render`.
+            metadata_mime: See `render`.
 
         Raises:
             CodecError: The data are not of the MIME type, or larger than what is read.
         """
         value = None if self._form is None else self._json(payload.data, self._form)
-        return render(payload, as_json=as_json, value=value)
+        return render(payload, as_json=as_json, metadata_mime=metadata_mime, value=value)
 
     def _json(self, data: bytes, form: str) -> str:
         if not data:
@@ -173,7 +174,10 @@ class Answers:
     def __init__(self, args: argparse.Namespace) -> None:
         self._type = DataType(args.data_mime, raw=args.raw)
         self._raw = args.raw
-        self._as_json = args.json
+        self._form: Final[dict[str, Any]] = {
+            "as_json": args.json,
+            "metadata_mime": args.metadata_mime,
+        }
         self._composite = same_mime_type(args.metadata_mime, MIME.COMPOSITE_METADATA)
         self.status = DONE
 
@@ -182,10 +186,10 @@ class Answers:
         try:
             if answer.metadata and self._composite:
                 self._read_type(answer.metadata)
-            return self._type.line(answer, as_json=self._as_json)
+            return self._type.line(answer, **self._form)
         except (CodecError, MetadataError) as error:
             self._refused(error)
-            return render(answer, as_json=self._as_json)
+            return render(answer, **self._form)
 
     def _read_type(self, metadata: bytes) -> None:
         try:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rsocket_trio.escapes import Escapes
+from rsocket_trio.metadata import dump
 
 if TYPE_CHECKING:
     from rsocket_trio.payload import Payload
@@ -33,22 +34,30 @@ def for_terminal(data: bytes) -> bytes:
     return text.translate(_ON_TERMINAL).encode()
 
 
-def render(payload: Payload, *, as_json: bool, value: str | None = None) -> bytes:
+def render(
+    payload: Payload, *, as_json: bool, metadata_mime: str | None = None, value: str | None = None
+) -> bytes:
     """Return the output line of one item, with its line end.
 
     Args:
         payload: The item.
         as_json: Return an object with ``data``, and with ``metadata_hex``, which is ``null`` if
-            there is no metadata. Without it only the data are returned.
+            there is no metadata, else with ``metadata`` too, its entries. Without it only the data
+            are returned.
+        metadata_mime: The MIME type of the metadata, if it is known.
         value: The data as JSON text on one line. Without it the data are returned unchanged, and in
             JSON as text, or as ``data_hex`` if they are not UTF-8.
     """
     if not as_json:
         return (payload.data if value is None else value.encode()) + b"\n"
-    metadata = None if payload.metadata is None else payload.metadata.hex()
+    metadata: dict[str, object] = {"metadata_hex": None}
+    if payload.metadata is not None:
+        if metadata_mime is not None:
+            metadata["metadata"] = dump.as_fields(payload.metadata, metadata_mime)
+        metadata["metadata_hex"] = payload.metadata.hex()
     if value is None:
-        return json_line({**text_or_hex("data", payload.data), "metadata_hex": metadata})
-    return f'{{"data": {value}, "metadata_hex": {json_text(metadata)}}}\n'.encode()
+        return json_line({**text_or_hex("data", payload.data), **metadata})
+    return f'{{"data": {value}, {json_text(metadata)[1:]}\n'.encode()
 
 
 def text_or_hex(name: str, data: bytes) -> dict[str, str]:

@@ -21,7 +21,7 @@ from .mime_types import (
     same_mime_type,
 )
 
-__all__ = ["CompositeMetadata", "MetadataEntry", "WantedEntries"]
+__all__ = ["CompositeMetadata", "MetadataEntry", "WantedEntries", "entry_positions"]
 
 _MAX_CONTENT_SIZE: Final = 0xFFFFFF
 """The length of an entry's content has 24 bits."""
@@ -163,14 +163,14 @@ class CompositeMetadata:
         if data is None:
             yield from self._entries
             return
-        for at, content, end in _entry_positions(data, self._max_entries):
+        for at, content, end in entry_positions(data, self._max_entries):
             mime_type, _ = decode_mime_type(data, at)
             yield MetadataEntry(mime_type, data[content:end])
 
     def __len__(self) -> int:
         if self._data is None:
             return len(self._entries)
-        return sum(1 for _ in _entry_positions(self._data, self._max_entries))
+        return sum(1 for _ in entry_positions(self._data, self._max_entries))
 
     def __bool__(self) -> bool:
         # Without this, `if composite:` would call `len`, which reads all and may raise.
@@ -231,7 +231,7 @@ class WantedEntries:
             MetadataTooLarge: See there.
         """
         get, size = self.keys.get, len(data)
-        # As `_entry_positions`, written out: this loop is a part of the cost of every request.
+        # As `entry_positions`, written out: this loop is a part of the cost of every request.
         for _ in range(1 if at else 0, at_most):
             if at >= size:
                 return found
@@ -247,11 +247,11 @@ class WantedEntries:
                     return found
             at = end
         if at < size and not all(mime_type in found for mime_type in self._mime_types):
-            list(_entry_positions(data, at_most))  # it raises what is wrong
+            list(entry_positions(data, at_most))  # it raises what is wrong
         return found
 
 
-def _entry_positions(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
+def entry_positions(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
     """Yield for each entry the positions of its start, its content and its end.
 
     Raises:

@@ -15,7 +15,7 @@ from rsocket_trio.cli.data_types import Answers, DataType, hint
 from rsocket_trio.cli.exits import DONE, PEER_ERROR, USAGE, Failure
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
 from rsocket_trio.errors import ApplicationError, Invalid
-from rsocket_trio.metadata import Metadata
+from rsocket_trio.metadata import MIME, CompositeMetadata, Metadata, MetadataEntry
 
 CBOR, JSON, TEXT = "application/cbor", "application/json", "text/plain"
 COMPOSITE = "message/x.rsocket.composite-metadata.v0"
@@ -240,8 +240,13 @@ def test_random_cbor() -> None:
 
 def test_json_nests_the_value() -> None:
     """--json has the value itself, not its text."""
-    line = answers(json=True).line(Payload(cbor2.dumps({"id": 1}), b"\x01"))
-    assert line == b'{"data": {"id": 1}, "metadata_hex": "01"}\n'
+    metadata = CompositeMetadata([MetadataEntry(MIME.TEXT, b"hi")]).encode()
+    line = answers(json=True).line(Payload(cbor2.dumps({"id": 1}), metadata))
+    assert json.loads(line) == {
+        "data": {"id": 1},
+        "metadata_hex": metadata.hex(),
+        "metadata": [{"mime": "text/plain", "text": "hi"}],
+    }
     assert answers(json=True).line(Payload()) == b'{"data": null, "metadata_hex": null}\n'
     assert answers(TEXT, json=True).line(Payload(b"5")) == b'{"data": "5", "metadata_hex": null}\n'
 
