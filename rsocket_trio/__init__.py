@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .errors import (
         ApplicationError,
         Canceled,
+        CircuitOpen,
         ClosedByPeer,
         ConnectFailed,
         ConnectionClosed,
@@ -73,6 +74,9 @@ if TYPE_CHECKING:
         ZipkinTrace,
     )
     from .payload import Payload
+    from .protocol.budget import Budget
+    from .protocol.circuit import Circuit
+    from .protocol.repeats import Hedge, Repeats
     from .protocol.retry import Retry
     from .requester import ConnectionStatistics, Requester
     from .responder import Acceptor, BodyResponder, Responder, ResponderWrapper, ResumeFacts, Setup
@@ -151,9 +155,12 @@ __all__ = [
     "BackgroundStatistics",
     "BearerAuthentication",
     "BodyResponder",
+    "Budget",
     "Call",
     "Caller",
     "Canceled",
+    "Circuit",
+    "CircuitOpen",
     "ClientResume",
     "ClosedByPeer",
     "CodecError",
@@ -177,6 +184,7 @@ __all__ = [
     "Forbidden",
     "FrameTooLong",
     "FrameTransport",
+    "Hedge",
     "Interaction",
     "InternalError",
     "Introspection",
@@ -222,6 +230,7 @@ __all__ = [
     "RejectedSetup",
     "ReloadableContext",
     "RemoteProtocolError",
+    "Repeats",
     "RequestFacts",
     "Requester",
     "Responder",
@@ -284,7 +293,7 @@ _HOMES = homes_of(
         "connection.resume_options": "ClientResume ServerResume",
         "connection.session_store": "MemorySessionStore ResumableSession SessionStore",
         "errors": (
-            "ApplicationError Canceled ClosedByPeer ConnectFailed ConnectionClosed "
+            "ApplicationError Canceled CircuitOpen ClosedByPeer ConnectFailed ConnectionClosed "
             "ConnectionLost CustomError ErrorCode Forbidden FrameTooLong InternalError Invalid "
             "InvalidSetup LimitReached LocalProtocolError MalformedFrame MetadataError "
             "MetadataTooLarge MissingLease NotConnected ProtocolError Rejected RejectedResume "
@@ -300,6 +309,9 @@ _HOMES = homes_of(
             "SimpleAuthentication ZipkinTrace"
         ),
         "payload": "Payload",
+        "protocol.budget": "Budget",
+        "protocol.circuit": "Circuit",
+        "protocol.repeats": "Hedge Repeats",
         "protocol.retry": "Retry",
         "requester": "ConnectionStatistics Requester",
         "resubscribed": "resubscribed",

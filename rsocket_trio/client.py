@@ -15,7 +15,7 @@ from .connection.connection import Connection
 from .connection.dialling import Dial, Dialled, raise_failure
 from .connection.establish import begin_as_client, wait_accepted
 from .connection.patient_requests import PatientRequests
-from .connection.reconnect import Attempt, Reconnect
+from .connection.reconnect import Attempt, ConnectionState, Reconnect
 from .connection.resume_client import ClientSession
 from .connection.resume_options import ClientResume, check_resume
 from .connection.sendable import not_sendable
@@ -35,8 +35,10 @@ from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME, check_mime_name
 from .payload import Payload
+from .protocol.repeats import Repeats
 from .reactivesocket.opening import check_protocol, speak_reactivesocket
-from .requester import Requester
+from .repeating import RepeatedRequests, Repeating
+from .requester import Requester, Surroundings
 from .responder import Acceptor, Responder, Setup, accept_with, check_responder, lifespan_of
 from .sealed import make
 from .stopping import Stopping
@@ -73,6 +75,7 @@ async def connect(
     ssl_context: ssl.SSLContext | None = None,
     resume: ClientResume | None = None,
     reconnect: Reconnect | None = None,
+    repeats: Repeats | None = None,
     lease: LeaseOptions | LeaseSource | None = None,
     tracing: Tracing | None = None,
     protocol: str = "rsocket",
@@ -118,6 +121,9 @@ async def connect(
             `Requester.state`. With ``resume``, sessions are resumed where that is possible, and a
             server that refuses it is asked without at every other attempt. An error as ``resume``
             is.
+        repeats: Send requests again that have failed for the moment, within a budget, and fail at
+            once while the server fails them all. By default each is sent once; with ``reconnect``,
+            once more if its session ends.
         lease: Ask the server to use leases. The value is the options, or only the source of the
             leases we grant to the server. Our requests then wait for the server's LEASE, and the
             server's requests for ours.
@@ -155,7 +161,8 @@ async def connect(
     check_mime_name(metadata_mime_type, "metadata_mime_type")
     argument("tracing", tracing, instance_of(Tracing, none=True))
     check_protocol(protocol)
-    surround: Callable[[Requester, PatientRequests | None], Outgoing | None] | None = None
+    argument("repeats", repeats, instance_of(Repeats, none=True))
+    surround: Callable[[Requester, Surroundings | None], Outgoing | None] | None = None
     if middleware != ():
         # Importing it takes as long as all the rest, which clients without middleware do not need.
         from .routing.outgoing import around_requests
@@ -189,21 +196,29 @@ async def connect(
             'protocol="rsocket"'
         )
     dial = _dialler(target, headers, ssl_context, config)
-    patient: PatientRequests | None = None
+    inner: Surroundings | None = None
     if reconnect is None:
         opened = _one_session(client, dial, resume, config)
     else:
         succession = Succession(reconnect, resume, dial, config, client)
-        patient = PatientRequests(succession)
+        inner = PatientRequests(succession)
         opened = _many_sessions(client, succession)
     block = Block()
     with block.around():
         async with lifespan_of(responder), opened as requester:
             requester.tracing = tracing
-            around = None if surround is None else surround(requester, patient)
-            requester._surround(around or patient)  # noqa: SLF001 - `client` made it
+            if repeats is not None:
+                over = partial(_is_over, requester)
+                inner = RepeatedRequests(Repeating(repeats, over), inner)
+            around = None if surround is None else surround(requester, inner)
+            requester._surround(around or inner)  # noqa: SLF001 - `client` made it
             with block.body():
                 yield requester
+
+
+def _is_over(requester: Requester) -> bool:
+    """Return whether each request fails, as no other session follows."""
+    return requester.state is ConnectionState.CLOSED
 
 
 def _dialler(

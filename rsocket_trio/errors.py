@@ -20,6 +20,7 @@
     ├─ StreamError                  an ERROR on one stream: code, data, stream_id
     │  ├─ ApplicationError  ├─ Rejected  ├─ Canceled  ├─ Invalid  ├─ CustomError
     ├─ MissingLease                 leases are in use, and no lease allows the request
+    ├─ CircuitOpen                  too many requests in a row have failed: it was not sent
     └─ InternalError                a task of a connection crashed: the text says where to look
 
 A handler that makes and raises a `StreamError` sends exactly that code and text to the peer. Every
@@ -40,6 +41,7 @@ from .escapes import escaped
 __all__ = [
     "ApplicationError",
     "Canceled",
+    "CircuitOpen",
     "ClosedByPeer",
     "ConnectFailed",
     "ConnectionClosed",
@@ -74,6 +76,7 @@ __all__ = [
     "fresh_copy",
     "never_sent",
     "outcome_of_ours",
+    "seconds_to_wait",
     "setup_error",
     "setup_refusal",
     "single_error",
@@ -126,11 +129,14 @@ class RSocketError(Exception):
             has left this process. True if it has left, or may have.
         unprocessed: Whether it is certain that the peer has not begun to process that request, so
             that it may be repeated: it was not sent, or the peer says so.
+        transient: Whether the same request may succeed in a moment: the peer was too busy, or has
+            stopped.
     """
 
     of_our_request: bool = False
     sent: bool = True
     unprocessed: bool = False
+    transient: ClassVar[bool] = False
 
 
 class ProtocolError(RSocketError):
@@ -323,6 +329,8 @@ class RejectedSetup(SetupError):
 class ConnectionClosed(RSocketError):
     """The connection is over; ``__cause__`` says why, if the reason is known."""
 
+    transient = True
+
 
 class ConnectionLost(ConnectionClosed):
     """The transport broke or ended, or the peer was silent for longer than its lifetime."""
@@ -336,6 +344,7 @@ class NotConnected(ConnectionClosed):
 
     sent = False
     unprocessed = True
+    transient = False  # `Reconnect.wait` is how long it was to be tried
 
 
 class RejectedResume(_CodedError, ConnectionClosed):
@@ -396,6 +405,12 @@ class Rejected(StreamError):
 
     default_code: ClassVar[int] = ErrorCode.REJECTED
     unprocessed = True
+    transient = True
+
+    @property
+    def retry_after(self) -> float | None:
+        """The seconds after which the text says to retry, as limits of a `Router` do."""
+        return seconds_to_wait(self.message)
 
 
 class LimitReached(Rejected):
@@ -409,6 +424,7 @@ class Canceled(StreamError):
     """The responder gave up the request, and may have begun to process it."""
 
     default_code: ClassVar[int] = ErrorCode.CANCELED
+    transient = True
 
 
 class Invalid(StreamError):
@@ -463,6 +479,23 @@ class MissingLease(RSocketError):
     unprocessed = True
 
 
+class CircuitOpen(RSocketError):
+    """Too many requests in a row have failed, so this one was not sent. See `rsocket_trio.Circuit`.
+
+    ``__cause__`` is the failure of the last one.
+
+    Attributes:
+        retry_after: In how many seconds one request may be sent.
+    """
+
+    sent = False
+    unprocessed = True
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class InternalError(RSocketError):
     """A task of a connection crashed. ``__cause__`` holds the original exception.
 
@@ -490,6 +523,15 @@ _EXPLAINED: Final = re.compile(
     r"(?:route |this request).*? expects .*? as '[^']*': (.*)", re.DOTALL
 )
 """The text of a `rsocket_trio.Router` that has refused data."""
+
+
+_RETRY_AFTER: Final = re.compile(r"\bretry after (\d{1,9}(?:\.\d{1,9})?) s\b")
+
+
+def seconds_to_wait(text: str) -> float | None:
+    """Return the seconds after which the text of a refusal says to retry."""
+    found = _RETRY_AFTER.search(text, 0, _MAX_SHOWN)
+    return None if found is None else float(found[1])
 
 
 def stream_error(code: int, data: bytes, stream_id: int | None = None) -> StreamError:

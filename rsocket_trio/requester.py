@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from .tracing import Tracing
     from .transports.base import TransportInfo
 
-__all__ = ["ConnectionStatistics", "Requester"]
+__all__ = ["ConnectionStatistics", "Requester", "Surroundings"]
 
 T = TypeVar("T")
 
 _EMPTY = Payload()
 
 
-class _Outgoing(Protocol):
-    """Is around each request, see `rsocket_trio.routing.outgoing.Outgoing` and `PatientRequests`.
+class Surroundings(Protocol):
+    """Is around each request: middleware, a policy of repeats, or a client that connects again.
 
     What it is given sends the request on the connection that the requester has then.
     """
@@ -58,7 +58,8 @@ class _Outgoing(Protocol):
         send: Callable[[Metadata | None], Awaitable[T]],
         *,
         idempotent: bool | None = False,
-    ) -> Coroutine[Any, Any, T]: ...
+    ) -> Coroutine[Any, Any, T]:
+        """Send a request and wait for its answer."""
 
     async def send(
         self,
@@ -68,7 +69,8 @@ class _Outgoing(Protocol):
         send: Callable[[Metadata | None], Awaitable[object]],
         *,
         idempotent: bool | None = False,
-    ) -> None: ...
+    ) -> None:
+        """Send a request that has no answer."""
 
     def opened(
         self,
@@ -78,7 +80,8 @@ class _Outgoing(Protocol):
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
         *,
         idempotent: bool | None = False,
-    ) -> AbstractAsyncContextManager[T]: ...
+    ) -> AbstractAsyncContextManager[T]:
+        """Open a stream."""
 
 
 @attrs.frozen(kw_only=True)
@@ -128,10 +131,10 @@ class Requester(
         self.metadata_mime_type = metadata_mime_type
         self.data_mime_type = data_mime_type
         self.tracing: Tracing | None = None
-        self._outgoing: _Outgoing | None = None
+        self._outgoing: Surroundings | None = None
         self._succession: Succession | None = None
 
-    def _surround(self, outgoing: _Outgoing | None) -> None:
+    def _surround(self, outgoing: Surroundings | None) -> None:
         """Let something be around each request."""
         self._outgoing = outgoing
 

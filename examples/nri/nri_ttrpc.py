@@ -42,13 +42,13 @@ class RuntimeClient:
     def __init__(self, client):
         self._client = ttrpc.check_client(client, "RuntimeClient")
 
-    async def register_plugin(self, request, *, metadata=None):
+    async def register_plugin(self, request, *, metadata=None, idempotent=False):
         """Tells the name and the place of the plugin among others. It comes before anything else."""
-        return await self._client.unary(RuntimeMethods.REGISTER_PLUGIN, request, metadata=metadata)
+        return await self._client.unary(RuntimeMethods.REGISTER_PLUGIN, request, metadata=metadata, idempotent=idempotent)
 
-    async def update_containers(self, request, *, metadata=None):
+    async def update_containers(self, request, *, metadata=None, idempotent=False):
         """Changes containers that run, at any time."""
-        return await self._client.unary(RuntimeMethods.UPDATE_CONTAINERS, request, metadata=metadata)
+        return await self._client.unary(RuntimeMethods.UPDATE_CONTAINERS, request, metadata=metadata, idempotent=idempotent)
 
 
 class RuntimeBase(ttrpc.ServiceBase):
@@ -135,33 +135,33 @@ class PluginClient:
     def __init__(self, client):
         self._client = ttrpc.check_client(client, "PluginClient")
 
-    async def configure(self, request, *, metadata=None):
+    async def configure(self, request, *, metadata=None, idempotent=False):
         """Brings the configuration of the plugin, and asks which events it wants."""
-        return await self._client.unary(PluginMethods.CONFIGURE, request, metadata=metadata)
+        return await self._client.unary(PluginMethods.CONFIGURE, request, metadata=metadata, idempotent=idempotent)
 
-    async def synchronize(self, request, *, metadata=None):
+    async def synchronize(self, request, *, metadata=None, idempotent=False):
         """Tells which pods and containers there are; several times if they do not fit in a message."""
-        return await self._client.unary(PluginMethods.SYNCHRONIZE, request, metadata=metadata)
+        return await self._client.unary(PluginMethods.SYNCHRONIZE, request, metadata=metadata, idempotent=idempotent)
 
-    async def shutdown(self, request, *, metadata=None):
+    async def shutdown(self, request, *, metadata=None, idempotent=False):
         """The runtime is going to end."""
-        return await self._client.unary(PluginMethods.SHUTDOWN, request, metadata=metadata)
+        return await self._client.unary(PluginMethods.SHUTDOWN, request, metadata=metadata, idempotent=idempotent)
 
-    async def create_container(self, request, *, metadata=None):
+    async def create_container(self, request, *, metadata=None, idempotent=False):
         """Asks what to change in a container before it is created."""
-        return await self._client.unary(PluginMethods.CREATE_CONTAINER, request, metadata=metadata)
+        return await self._client.unary(PluginMethods.CREATE_CONTAINER, request, metadata=metadata, idempotent=idempotent)
 
-    async def update_container(self, request, *, metadata=None):
+    async def update_container(self, request, *, metadata=None, idempotent=False):
         """A container's resources will be changed."""
-        return await self._client.unary(PluginMethods.UPDATE_CONTAINER, request, metadata=metadata)
+        return await self._client.unary(PluginMethods.UPDATE_CONTAINER, request, metadata=metadata, idempotent=idempotent)
 
-    async def stop_container(self, request, *, metadata=None):
+    async def stop_container(self, request, *, metadata=None, idempotent=False):
         """A container has been stopped."""
-        return await self._client.unary(PluginMethods.STOP_CONTAINER, request, metadata=metadata)
+        return await self._client.unary(PluginMethods.STOP_CONTAINER, request, metadata=metadata, idempotent=idempotent)
 
-    async def state_change(self, request, *, metadata=None):
+    async def state_change(self, request, *, metadata=None, idempotent=False):
         """Everything else that happens to pods and containers."""
-        return await self._client.unary(PluginMethods.STATE_CHANGE, request, metadata=metadata)
+        return await self._client.unary(PluginMethods.STATE_CHANGE, request, metadata=metadata, idempotent=idempotent)
 
 
 class PluginBase(ttrpc.ServiceBase):

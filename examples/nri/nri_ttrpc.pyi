@@ -21,6 +21,7 @@ class RuntimeClient:
         request: nri_pb2.RegisterPluginRequest,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.Empty:
         """Tells the name and the place of the plugin among others. It comes before anything else."""
     async def update_containers(
@@ -28,6 +29,7 @@ class RuntimeClient:
         request: nri_pb2.UpdateContainersRequest,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.UpdateContainersResponse:
         """Changes containers that run, at any time."""
 
@@ -67,6 +69,7 @@ class PluginClient:
         request: nri_pb2.ConfigureRequest,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.ConfigureResponse:
         """Brings the configuration of the plugin, and asks which events it wants."""
     async def synchronize(
@@ -74,6 +77,7 @@ class PluginClient:
         request: nri_pb2.SynchronizeRequest,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.SynchronizeResponse:
         """Tells which pods and containers there are; several times if they do not fit in a message."""
     async def shutdown(
@@ -81,6 +85,7 @@ class PluginClient:
         request: nri_pb2.Empty,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.Empty:
         """The runtime is going to end."""
     async def create_container(
@@ -88,6 +93,7 @@ class PluginClient:
         request: nri_pb2.CreateContainerRequest,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.CreateContainerResponse:
         """Asks what to change in a container before it is created."""
     async def update_container(
@@ -95,6 +101,7 @@ class PluginClient:
         request: nri_pb2.UpdateContainerRequest,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.UpdateContainerResponse:
         """A container's resources will be changed."""
     async def stop_container(
@@ -102,6 +109,7 @@ class PluginClient:
         request: nri_pb2.StopContainerRequest,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.StopContainerResponse:
         """A container has been stopped."""
     async def state_change(
@@ -109,6 +117,7 @@ class PluginClient:
         request: nri_pb2.StateChangeEvent,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> nri_pb2.Empty:
         """Everything else that happens to pods and containers."""
 

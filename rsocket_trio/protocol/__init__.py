@@ -24,4 +24,5 @@ The accounting:
 - ``budget``: how many requests may be sent once more
 - ``circuit``: when a target that fails is left alone
 - ``percentile``: how long most requests take
+- ``repeats``: the settings of all that: when a request is sent once more
 """

@@ -20,12 +20,11 @@ from .middleware import Around, Blocks, check_middleware
 from .parameters import Route
 
 if TYPE_CHECKING:
-    from ..connection.patient_requests import PatientRequests
     from ..interactions.demand import PayloadStream
     from ..interactions.payload_body import PayloadBody
     from ..interactions.sending import AnyItems
     from ..payload import Payload
-    from ..requester import Requester
+    from ..requester import Requester, Surroundings
     from ..transports.base import TransportInfo
 
 __all__ = ["Outgoing", "OutgoingCall", "OutgoingMiddleware", "around_requests", "surrounded"]
@@ -115,7 +114,7 @@ class Outgoing:
         self,
         requester: Requester,
         middleware: tuple[OutgoingMiddleware, ...],
-        inner: PatientRequests | None = None,
+        inner: Surroundings | None = None,
     ) -> None:
         self._requester = requester
         self._middleware: tuple[Any, ...] = middleware
@@ -137,7 +136,7 @@ class Outgoing:
             route: The route, for the blocks.
             metadata: The metadata that the caller gave.
             send: Sends it, with the metadata as the blocks have changed them.
-            idempotent: See `PatientRequests.answer`.
+            idempotent: See `rsocket_trio.connection.patient_requests.PatientRequests.answer`.
 
         Raises:
             Exception: The error of the request, or that of a block.
@@ -212,7 +211,7 @@ def _received(stream: Any) -> int:
 
 def around_requests(
     middleware: Iterable[OutgoingMiddleware],
-) -> Callable[[Requester, PatientRequests | None], Outgoing | None]:
+) -> Callable[[Requester, Surroundings | None], Outgoing | None]:
     """Return a function that puts middleware around the requests of a requester, if it is any.
 
     The function takes what is within the middleware, too.

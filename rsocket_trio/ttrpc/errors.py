@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import ClassVar, Final
 
-from ..errors import RSocketError, outcome_of_ours
+from ..errors import RSocketError, outcome_of_ours, seconds_to_wait
 from ..escapes import printable
 from .wire.envelopes import AnyMessage, Status
 
@@ -165,6 +165,11 @@ class ResourceExhausted(CallError):
 
     default_code = StatusCode.RESOURCE_EXHAUSTED
 
+    @property
+    def retry_after(self) -> float | None:
+        """As of a `rsocket_trio.Rejected`."""
+        return seconds_to_wait(self.message)
+
 
 class FailedPrecondition(CallError):
     """The server is not in a state in which it can do this."""
@@ -200,6 +205,7 @@ class Unavailable(CallError):
     """The server takes no calls now, e.g. because it is being stopped."""
 
     default_code = StatusCode.UNAVAILABLE
+    transient = True
 
 
 class DataLoss(CallError):

@@ -86,6 +86,7 @@ def test_the_package_exports_every_error():
         "fresh_copy",
         "never_sent",
         "outcome_of_ours",
+        "seconds_to_wait",
         "setup_error",
         "setup_refusal",
         "single_error",

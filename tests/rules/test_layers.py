@@ -31,7 +31,7 @@ LAYERS = [
     ["interactions"],
     ["connection"],
     ["tracing", "arguments", "lifespan"],
-    ["requester", "responder", "resubscribed"],
+    ["repeating", "requester", "responder", "resubscribed"],
     ["service"],
     ["wires"],
     ["server", "routing", "codecs"],

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from ...field_checks import argument, instance_of
+from ...protocol.budget import Budget, Purse
 from ...protocol.retry import Retry
 from ..checks import check_nursery, check_subscriber
 from ..emission import own_traceback
@@ -31,6 +33,7 @@ def retry(
     backoff: Retry | None = None,
     nursery: trio.Nursery | None = None,
     when: Callable[[Exception], object] | None = None,
+    budget: Budget | None = None,
 ) -> Operator[Any, Any]:
     """Make an operator that subscribes to the source again when it fails.
 
@@ -50,6 +53,9 @@ def retry(
         nursery: With ``backoff``: where each subscription has its task. When it is cancelled, a
             subscriber that waits gets the last error, and others `SourceClosed`.
         when: Called with the error; if the result is not true, the error is handed on at once.
+        budget: Bounds the attempts for all subscribers of this operator together; each attempt that
+            has handed on an element, or completes, earns. If nothing is left, the error is handed
+            on. By default there is no bound.
 
     Raises:
         ValueError: ``times`` is negative, or only one of ``backoff`` and ``nursery`` is given, or
@@ -68,10 +74,12 @@ def retry(
         raise TypeError(f"the backoff of retry() must be a Retry, not {type(backoff).__name__}")
     if when is not None:
         check_function(when)
+    argument("the budget of retry()", budget, instance_of(Budget, none=True))
+    purse = None if budget is None else Purse(budget, 0.0)  # it may be made before trio runs
 
     def operator(source: Publisher[T]) -> IterablePublisher[T]:
         check_publisher(source)
-        return _Retried(source, partial(_Attempts, source, times, backoff, nursery, when))
+        return _Retried(source, partial(_Attempts, source, times, backoff, nursery, when, purse))
 
     return operator
 
@@ -95,6 +103,7 @@ class _Attempts(Succession[T]):
         "_left",
         "_passed",
         "_publisher",
+        "_purse",
         "_ready",
         "_timer",
         "_waits",
@@ -108,6 +117,7 @@ class _Attempts(Succession[T]):
         backoff: Retry | None,
         nursery: trio.Nursery | None,
         when: Callable[[Exception], object] | None,
+        purse: Purse | None,
         downstream: Subscriber[T],
     ) -> None:
         super().__init__(downstream)
@@ -117,6 +127,7 @@ class _Attempts(Succession[T]):
         self._waits = _waits(backoff)
         self._passed = False  # Whether an element of this attempt was handed on.
         self._when = when
+        self._purse = purse
         self._ready = True
         self._timer = None if nursery is None else Timer(nursery, self._again, self._lost)
         self._error: Exception | None = None
@@ -134,6 +145,7 @@ class _Attempts(Succession[T]):
         return self._publisher
 
     def completed(self) -> None:
+        self._earn()
         self.close()
 
     def arrived(self, element: T) -> None:
@@ -163,7 +175,15 @@ class _Attempts(Succession[T]):
         if self._passed:
             self._passed = False
             self._waits = _waits(self._backoff)
-        return next(self._waits, None)
+            self._earn()
+        wait = next(self._waits, None)
+        if wait is None or self._purse is None or self._purse.take(trio.current_time()):
+            return wait
+        return None
+
+    def _earn(self) -> None:
+        if self._purse is not None:
+            self._purse.earn(trio.current_time())
 
     def _again(self) -> None:
         self._ready = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, final
 
 import attrs
@@ -14,7 +15,9 @@ from ...errors import ConnectFailed, InternalError, fresh_copy
 from ...field_checks import argument, instance_of
 from ...interactions.block import Block, OnlyByBlock, opened_by_block
 from ...interactions.isolation import crash
+from ...protocol.repeats import Repeats
 from ...protocol.retry import Retry
+from ...repeating import Repeating
 from ...routing.middleware import Blocks, check_middleware
 from ...sealed import Sealed, make
 from ...sockets.byte_stream import ByteStream, TransportInfo
@@ -68,13 +71,20 @@ class Client(metaclass=Sealed, given="connect gives one"):
         connection: ClientConnection,
         info: TransportInfo,
         middleware: tuple[OutgoingMiddleware, ...],
+        repeating: Repeating | None,
     ) -> None:
         self._connection = connection
         self.info = info
         self._middleware = middleware
+        self._repeating = repeating
 
     async def unary(
-        self, method: Method[Req, Res], request: Req, *, metadata: MetadataLike | None = None
+        self,
+        method: Method[Req, Res],
+        request: Req,
+        *,
+        metadata: MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> Res:
         """Call a method with one request and one answer.
 
@@ -82,12 +92,14 @@ class Client(metaclass=Sealed, given="connect gives one"):
             method: The method.
             request: The request.
             metadata: Pairs of text for the handler.
+            idempotent: The server may process it twice, so a client with ``repeats=`` repeats it.
 
         Raises:
             CallError: The call has failed, with a class for each code, e.g. `NotFound`. A request
                 that is too long for a frame is a `ResourceExhausted`, and nothing is sent.
             RemoteProtocolError: The server broke the protocol on this call.
             ConnectionClosed: The connection is over, or was lost before the answer came.
+            CircuitOpen: With ``repeats=``: too many calls have failed, and nothing was sent.
             trio.ClosedResourceError: The block of `connect` has ended.
             TypeError: The method is of another kind, or the request or metadata are of a wrong
                 type.
@@ -98,11 +110,15 @@ class Client(metaclass=Sealed, given="connect gives one"):
         if not isinstance(method, Method) or method.kind is not MethodKind.UNARY:
             raise _wrong_kind(method, MethodKind.UNARY)
         pairs = () if metadata is None else as_metadata(metadata)
-        if not self._middleware:
+        repeating = self._repeating
+        if not self._middleware and repeating is None:
             return await unary(self._connection, method, request, pairs)
         call = make(OutgoingCall, method, pairs, self.info)
         async with Blocks(call, self._middleware):
-            return await unary(self._connection, method, request, call.pairs)
+            send = partial(unary, self._connection, method, request, call.pairs)
+            if repeating is None:
+                return await send()
+            return await repeating.answer(method.path, send, idempotent=idempotent)
         raise AssertionError("middleware cannot absorb the error of a call")
 
     def server_stream(
@@ -172,7 +188,7 @@ class Client(metaclass=Sealed, given="connect gives one"):
         if not isinstance(method, Method) or method.kind is not kind:
             raise _wrong_kind(method, kind)
         pairs = as_metadata(metadata)
-        if self._middleware:
+        if self._middleware or self._repeating is not None:
             opened = self._open_within(make(OutgoingCall, method, pairs, self.info), request)
         else:
             opened = open_stream(self._connection, method, request, pairs)
@@ -180,11 +196,15 @@ class Client(metaclass=Sealed, given="connect gives one"):
 
     @asynccontextmanager
     async def _open_within(self, call: OutgoingCall, request: Any) -> AsyncIterator[Any]:
-        async with (
-            Blocks(call, self._middleware),
-            open_stream(self._connection, call.method, request, call.pairs) as stream,
-        ):
-            yield stream
+        async with Blocks(call, self._middleware):
+            opened = partial(open_stream, self._connection, call.method, request, call.pairs)
+            repeating = self._repeating
+            async with (
+                opened()
+                if repeating is None
+                else repeating.opened(call.method.path, opened, idempotent=None)
+            ) as stream:
+                yield stream
 
     async def wait_closed(self) -> Exception:
         """Wait until the connection is over, and return the reason.
@@ -219,6 +239,7 @@ async def connect(
     config: TtrpcConfig = DEFAULT_CONFIG,
     middleware: Iterable[OutgoingMiddleware] = (),
     retry: Retry | None = None,
+    repeats: Repeats | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a server.
 
@@ -237,6 +258,8 @@ async def connect(
             is still starting. By default there is one attempt. A connection that is lost later is
             not made again: calls may have been handled, and only the application knows which ones
             may be repeated.
+        repeats: Repeat calls that have failed with UNAVAILABLE, where they are idempotent, within a
+            budget, and fail at once while the server fails them all; see `rsocket_trio.Repeats`.
 
     Yields:
         The client. The protocol has no handshake, so a server that is none shows only with the
@@ -253,17 +276,20 @@ async def connect(
     If cancelled: the connection is closed.
     """
     check_config(config)
+    argument("repeats", repeats, instance_of(Repeats, none=True))
     blocks = check_middleware(middleware)
     block = Block()
     with block.around():
         async with await _open(target, config, retry) as stream:
             transport = carry(stream, config.limits.max_message_size)
             connection = ClientConnection(transport, config)
+            ended = connection.lifecycle.ended.is_set
+            repeating = None if repeats is None else Repeating(repeats, ended)
             try:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(connection.run)
                     with block.body():
-                        yield make(Client, connection, stream.info, blocks)
+                        yield make(Client, connection, stream.info, blocks, repeating)
                     await connection.flush()
                     connection.lifecycle.close()
             except BaseExceptionGroup as group:  # of the nursery; what is no crash is raised again

@@ -77,11 +77,15 @@ def _client(service: ServiceModel) -> Iterator[str]:
 
 def _call(service: ServiceModel, method: MethodModel) -> Iterator[str]:
     constant = f"{service.name}Methods.{method.constant}"
-    prefix, wait = ("async ", "await ") if method.kind == "UNARY" else ("", "")
     request = "" if method.sends_stream else ", request"
-    yield f"{prefix}def {method.python}(self{request}, *, metadata=None):"
+    prefix, wait, options, passed = "", "", "metadata=None", "metadata=metadata"
+    if method.kind == "UNARY":
+        prefix, wait = "async ", "await "
+        options += ", idempotent=False"
+        passed += ", idempotent=idempotent"
+    yield f"{prefix}def {method.python}(self{request}, *, {options}):"
     yield from indented(method_docstring(method))
-    call = f"self._client.{method.kind.lower()}({constant}{request}, metadata=metadata)"
+    call = f"self._client.{method.kind.lower()}({constant}{request}, {passed})"
     yield from indented([f"return {wait}{call}"])
 
 

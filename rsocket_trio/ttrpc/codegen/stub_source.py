@@ -85,6 +85,7 @@ def _call(method: MethodModel) -> Iterator[str]:
     arguments = ["self"] if method.sends_stream else ["self", f"request: {request}"]
     arguments += ["*", "metadata: ttrpc.MetadataLike | None = None"]
     if method.kind == "UNARY":
+        arguments.append("idempotent: bool = False")
         returned, prefix = response, "async "
     else:
         stream = _CALLS[method.kind].format(request=request, response=response)

@@ -12,6 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from rsocket_trio.protocol.budget import Budget
 from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.reactive_streams import (
     SourceClosed,
@@ -48,6 +49,41 @@ def operators(nursery):
 
 
 NAMES = ["throttle", "batch", "retry"]
+
+
+async def test_a_budget_bounds_all_subscribers_of_retry(nursery, autojump_clock):
+    """With a source that always fails, five subscribers share three attempts in a second."""
+    budget = Budget(ratio=0, per_second=3)
+    again = ops.retry(backoff=Retry(jitter=0), nursery=nursery, budget=budget)
+    attempts = []
+
+    async def failing():
+        attempts.append(trio.current_time())
+        raise ValueError
+        yield
+
+    recorders = [Recorder(1) for _ in range(5)]
+    for recorder in recorders:
+        pipe(from_async_iterable(failing, nursery), again).subscribe(recorder)
+    await trio.sleep(60)
+    assert len(attempts) == 8
+    assert all(len(recorder.terminals) == 1 for recorder in recorders)
+
+
+async def test_what_hands_on_elements_earns(nursery, autojump_clock):
+    """A source that fails after each element is subscribed to again without an end."""
+    again = ops.retry(
+        backoff=Retry(jitter=0), nursery=nursery, budget=Budget(ratio=1, per_second=1)
+    )
+
+    async def failing():
+        yield 1
+        raise ValueError
+
+    recorder = Recorder(50)
+    pipe(from_async_iterable(failing, nursery), again).subscribe(recorder)
+    await trio.sleep(60)
+    assert len(recorder.elements) == 50
 
 
 async def test_throttle_leaves_time_between_elements(nursery, autojump_clock):

@@ -88,17 +88,17 @@ class OddClient:
     def __init__(self, client):
         self._client = ttrpc.check_client(client, "OddClient")
 
-    async def import_(self, request, *, metadata=None):
+    async def import_(self, request, *, metadata=None, idempotent=False):
         """``import``: one request, one response."""
-        return await self._client.unary(OddMethods.IMPORT_, request, metadata=metadata)
+        return await self._client.unary(OddMethods.IMPORT_, request, metadata=metadata, idempotent=idempotent)
 
-    async def get_http_info(self, request, *, metadata=None):
+    async def get_http_info(self, request, *, metadata=None, idempotent=False):
         """``GetHTTPInfo``: one request, one response."""
-        return await self._client.unary(OddMethods.GET_HTTP_INFO, request, metadata=metadata)
+        return await self._client.unary(OddMethods.GET_HTTP_INFO, request, metadata=metadata, idempotent=idempotent)
 
-    async def get_http_info_(self, request, *, metadata=None):
+    async def get_http_info_(self, request, *, metadata=None, idempotent=False):
         """``getHTTPInfo``: one request, one response."""
-        return await self._client.unary(OddMethods.GET_HTTP_INFO_, request, metadata=metadata)
+        return await self._client.unary(OddMethods.GET_HTTP_INFO_, request, metadata=metadata, idempotent=idempotent)
 
     def private(self, *, metadata=None):
         """``__Private``: a stream of requests, a stream of responses."""
@@ -112,9 +112,9 @@ class OddClient:
         """``odd_names_pb2``: a stream of requests, one response."""
         return self._client.client_stream(OddMethods.ODD_NAMES_PB2_, metadata=metadata)
 
-    async def rpc_2(self, request, *, metadata=None):
+    async def rpc_2(self, request, *, metadata=None, idempotent=False):
         """``_2``: one request, one response."""
-        return await self._client.unary(OddMethods.RPC_2, request, metadata=metadata)
+        return await self._client.unary(OddMethods.RPC_2, request, metadata=metadata, idempotent=idempotent)
 
 
 class OddBase(ttrpc.ServiceBase):
@@ -180,9 +180,9 @@ class Service__ServiceClient:
     def __init__(self, client):
         self._client = ttrpc.check_client(client, "Service__ServiceClient")
 
-    async def call(self, request, *, metadata=None):
+    async def call(self, request, *, metadata=None, idempotent=False):
         """``Call``: one request, one response."""
-        return await self._client.unary(Service__ServiceMethods.CALL, request, metadata=metadata)
+        return await self._client.unary(Service__ServiceMethods.CALL, request, metadata=metadata, idempotent=idempotent)
 
 
 class Service__ServiceBase(ttrpc.ServiceBase):

@@ -30,6 +30,7 @@ class OddClient:
         request: Any,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> Any:
         """``import``: one request, one response."""
     async def get_http_info(
@@ -37,6 +38,7 @@ class OddClient:
         request: odd_names_pb2.Message,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> odd_names_pb2.Message:
         """``GetHTTPInfo``: one request, one response."""
     async def get_http_info_(
@@ -44,6 +46,7 @@ class OddClient:
         request: odd_names_pb2.Message,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> Any:
         """``getHTTPInfo``: one request, one response."""
     def private(
@@ -70,6 +73,7 @@ class OddClient:
         request: odd_names_pb2.Message,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> odd_names_pb2.Message:
         """``_2``: one request, one response."""
 
@@ -133,6 +137,7 @@ class Service__ServiceClient:
         request: Any,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> Any:
         """``Call``: one request, one response."""
 

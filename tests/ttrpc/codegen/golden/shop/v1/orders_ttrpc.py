@@ -63,9 +63,9 @@ class OrdersClient:
     def __init__(self, client):
         self._client = ttrpc.check_client(client, "OrdersClient")
 
-    async def get_order(self, request, *, metadata=None):
+    async def get_order(self, request, *, metadata=None, idempotent=False):
         """Returns the order with this id."""
-        return await self._client.unary(OrdersMethods.GET_ORDER, request, metadata=metadata)
+        return await self._client.unary(OrdersMethods.GET_ORDER, request, metadata=metadata, idempotent=idempotent)
 
     def list_items(self, request, *, metadata=None):
         """Sends each item of an order."""
@@ -131,12 +131,12 @@ class HealthClient:
     def __init__(self, client):
         self._client = ttrpc.check_client(client, "HealthClient")
 
-    async def check(self, request, *, metadata=None):
+    async def check(self, request, *, metadata=None, idempotent=False):
         """``Check``: one request, one response.
 
         Deprecated.
         """
-        return await self._client.unary(HealthMethods.CHECK, request, metadata=metadata)
+        return await self._client.unary(HealthMethods.CHECK, request, metadata=metadata, idempotent=idempotent)
 
 
 class HealthBase(ttrpc.ServiceBase):

@@ -32,6 +32,7 @@ class OrdersClient:
         request: orders_pb2.Order,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> orders_pb2.Order:
         """Returns the order with this id."""
     def list_items(
@@ -99,6 +100,7 @@ class HealthClient:
         request: empty_pb2.Empty,
         *,
         metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
     ) -> empty_pb2.Empty:
         """``Check``: one request, one response.
 
