@@ -135,12 +135,17 @@ def _add_serve(commands: Commands) -> None:
         metavar="N/SECONDS",
         type=rate,
         help="grant leases: a client that asks for leases may send N requests every SECONDS;"
-        " other clients have no limit, unless --lease-required is given",
+        " other clients have no limit, unless --lease-required or --lease-enforced is given",
     )
     parser.add_argument(
         "--lease-required",
         action="store_true",
         help="with --lease: refuse clients that do not ask for leases",
+    )
+    parser.add_argument(
+        "--lease-enforced",
+        action="store_true",
+        help="with --lease: serve clients that do not ask for leases, and reject what is beyond N",
     )
     parser.add_argument(
         "--resume",

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
                 **options,
             )
         )
-    elif args.lease is not None or args.lease_required or args.resume is not None:
+    elif _lease(args) is not None or args.resume is not None:
         raise Failure("--lease and --resume work only with addresses of RSocket", USAGE)
     if rsio:
         starts.append(
@@ -176,10 +176,12 @@ def _web_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _lease(args: argparse.Namespace) -> LeaseOptions | None:
     if args.lease is None:
-        if args.lease_required:
-            raise Failure("--lease-required needs --lease N/SECONDS", USAGE)
+        for option in ("required", "enforced"):
+            if getattr(args, f"lease_{option}"):
+                raise Failure(f"--lease-{option} needs --lease N/SECONDS", USAGE)
         return None
+    required, enforced = args.lease_required, args.lease_enforced
     try:
-        return LeaseOptions(Lease(*args.lease), required=args.lease_required)
+        return LeaseOptions(Lease(*args.lease), required=required, enforced=enforced)
     except ValueError as error:
         raise Failure(f"--lease: {error}", USAGE) from error

@@ -106,6 +106,17 @@ def test_leases_are_not_offered_by_default(serve: Callable[..., Serving], cli: C
     assert b"UNSUPPORTED_SETUP" in done.stderr
 
 
+def test_leases_are_enforced(serve: Callable[..., Serving], cli: Cli) -> None:
+    """With --lease-enforced requests of a client without leases are rejected beyond N."""
+    serving = serve("--lease", "1/3600", "--lease-enforced")
+    done = cli("stream", "--raw", serving.uri, "0")
+    assert (done.returncode, done.stdout) == (0, b"first\nlast\n")
+    bench = ["--interaction", "request_stream", "--concurrency", "2", "--warmup", "0"]
+    done = cli("bench", "--raw", serving.uri, "--data", "0", "--duration", "0.5", *bench)
+    assert done.returncode != 0
+    assert b"REJECTED" in done.stderr
+
+
 def test_leases_are_required(serve: Callable[..., Serving], cli: Cli) -> None:
     """With --lease-required a client that does not ask for leases is refused, and told why."""
     serving = serve("--lease", "100/1", "--lease-required")
