@@ -78,13 +78,13 @@ def test_nothing_is_saved_up():
 
 
 def test_those_that_left_cost_nothing():
-    """The queue forgets them, also behind one that waits for long."""
+    """The queue forgets them, also behind one that waits for long: it has as many at most."""
     queue = FairQueue()
     queue.put(Account(), 1, "first")
     for _ in range(10_000):
         queue.remove(queue.put(Account(), 5, "gone"))
-    assert len(queue) == 1
-    assert len(queue._heap) < 200
+        assert len(queue) == 1
+        assert len(queue._heap) <= 2
     assert queue.first().item == "first"
 
 

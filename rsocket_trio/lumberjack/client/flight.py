@@ -39,12 +39,10 @@ class Flight:
         ack_deadline: See `ShipperConfig`.
 
     Attributes:
-        events: How many events are on the way.
         acknowledged: How many events of this connection were acknowledged.
     """
 
     def __init__(self, limit: int, ack_timeout: float, ack_deadline: float | None) -> None:
-        self.events = 0
         self.acknowledged = 0
         self._limit: Final = limit
         self._timeout: Final = ack_timeout
@@ -60,6 +58,11 @@ class Flight:
         return bool(self._windows)
 
     @property
+    def events(self) -> int:
+        """How many events are on the way."""
+        return sum(len(piece) for window in self._windows for piece in window.pieces)
+
+    @property
     def has_room(self) -> bool:
         """Whether one more window may be sent."""
         return len(self._windows) < self._limit
@@ -70,7 +73,6 @@ class Flight:
             self._first_since = self._heard = now
         window = _Window(pieces)
         self._windows.append(window)
-        self.events += window.progress.count
         return window.progress.count
 
     def alive(self, now: float) -> None:
@@ -108,7 +110,6 @@ class Flight:
         return complete
 
     def _credit(self, pieces: deque[Piece], further: int) -> None:
-        self.events -= further
         self.acknowledged += further
         while further:
             piece = pieces[0]
@@ -149,5 +150,4 @@ class Flight:
         """Return what is not acknowledged, in order, as the connection is over."""
         pieces = [piece for window in self._windows for piece in window.pieces]
         self._windows.clear()
-        self.events = 0
         return pieces

@@ -108,7 +108,7 @@ class Outgoing:
         self._used = False
         self._answered = False  # Whether anything has arrived.
         self._everything: Final = trio.CancelScope()
-        self._watch: trio.CancelScope | None = None  # While the reader waits.
+        self._watch = trio.CancelScope()  # While the reader waits.
 
     async def run(self) -> None:
         """Ship until the connection is lost, or its time is over and nothing is on the way.
@@ -130,7 +130,6 @@ class Outgoing:
             self.returned = load.backlog.give_back(self.flight.land())
             load.totals.resent += self.returned
             load.backlog.give_back(self._forming)
-            self._forming = []
 
     def _lose(self, why: str) -> None:
         if self.trouble is None:
@@ -226,5 +225,4 @@ class Outgoing:
 
     def _watch_time(self) -> None:
         """Let the reader wait until the present deadline."""
-        if self._watch is not None:
-            self._watch.deadline = self.flight.deadline
+        self._watch.deadline = self.flight.deadline

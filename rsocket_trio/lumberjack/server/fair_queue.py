@@ -90,7 +90,7 @@ class FairQueue(Generic[ItemT]):
         """Remove one who waits."""
         place.waits = False
         self._waiting -= 1
-        if 2 * self._waiting < len(self._heap) - 64:
+        if 2 * self._waiting < len(self._heap):
             # Those that are gone keep nothing: the queue may never be empty.
             self._heap = [entry for entry in self._heap if entry[2].waits]
             self._heap.sort()
