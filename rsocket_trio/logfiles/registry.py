@@ -227,7 +227,7 @@ def _row(position: Position) -> dict[str, Any]:
         "head_size": position.fingerprint.size,
         "head_sha256": position.fingerprint.digest,
         "offset": position.offset,
-        "updated": round(position.updated, 3),
+        "updated": position.updated,
     }
 
 

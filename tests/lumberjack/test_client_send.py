@@ -6,7 +6,13 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio.lumberjack import BatchReader, ShipperConfig, connect, decode_events
+from rsocket_trio.lumberjack import (
+    BatchReader,
+    LumberjackLimits,
+    ShipperConfig,
+    connect,
+    decode_events,
+)
 from tests.lumberjack.shipping import HOST, counted, shipping
 from tests.lumberjack.vectors import ack
 
@@ -325,3 +331,17 @@ async def test_a_loss_after_each_number_of_bytes(slow_hosts, autojump_clock, cut
                 numbers += [event["n"] for event in decode_events(batch)]
                 await answers.send_all(ack(len(batch)))
         assert numbers == list(range(6))
+
+
+async def test_the_pairs_of_a_window_of_version_1(network, autojump_clock):
+    """The bytes of a window bound its pairs, as each takes eight."""
+    limits = LumberjackLimits(max_batch_pairs=4)
+    network.version = 1
+    async with shipping(version=1, limits=limits) as (shipper, nursery):
+        nursery.start_soon(shipper.send, [{"": ""}] * 10)
+        peer = await network.peer()
+        sizes = []
+        while sum(sizes) < 10:
+            sizes.append(len(await peer.batch()))
+            await peer.ack(sizes[-1])
+    assert max(sizes) <= 4

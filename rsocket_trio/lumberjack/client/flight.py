@@ -50,7 +50,7 @@ class Flight:
         self._windows: deque[_Window] = deque()
         self._heard = -inf
         self._first_since = -inf  # Since when the first window is the next one.
-        self._useless = 0
+        self._useless: int  # ACKs, of one second
         self._useless_since = -inf
 
     def __bool__(self) -> bool:

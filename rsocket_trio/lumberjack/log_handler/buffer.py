@@ -57,7 +57,6 @@ class Buffer:
         self._waiting: Final[deque[bytes]] = deque()
         self._in_flight: Final[dict[int, Taken]] = {}
         self._returned: Final[list[Taken]] = []
-        self._returned_count = 0
         self.waiting_size = 0
         """The bytes of the events that wait for their first sending."""
         self.pending = 0
@@ -80,7 +79,7 @@ class Buffer:
     @property
     def waiting(self) -> int:
         """The events that wait to be sent, for the first time or again."""
-        return len(self._waiting) + self._returned_count
+        return len(self._waiting) + sum([len(each.events) for each in self._returned])
 
     @property
     def oldest(self) -> int:
@@ -158,7 +157,6 @@ class Buffer:
         """
         if self._returned:
             taken = self._returned.pop(0)
-            self._returned_count -= len(taken.events)
         elif self._waiting:
             taken = self._cut(max_records, max_size)
         else:
@@ -195,7 +193,6 @@ class Buffer:
         self._forget(done)
         if rest and lost is None:
             insort(self._returned, Taken(taken.first + len(done), rest))
-            self._returned_count += len(rest)
         elif rest and lost is not None:
             self._forget(rest)
             self._count_drops(lost, len(rest))
@@ -211,4 +208,4 @@ class Buffer:
         self._waiting.clear()
         self._in_flight.clear()
         self._returned.clear()
-        self.waiting_size = self.pending = self.pending_size = self._returned_count = 0
+        self.waiting_size = self.pending = self.pending_size = 0

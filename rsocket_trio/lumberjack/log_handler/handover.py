@@ -158,7 +158,7 @@ class Handover:
             if self._changing:
                 return False  # in a signal handler, in the middle of a change
             return self._changed.wait_for(
-                lambda: self._buffer.oldest >= target, max(0, deadline - monotonic())
+                lambda: self._buffer.oldest >= target, deadline - monotonic()
             )
 
     def close(self) -> None:
@@ -166,7 +166,6 @@ class Handover:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-            self._wake_count = self._wake_size = self._wake_drops = inf
         self._wake()
 
     def abandon(self, reason: str) -> None:

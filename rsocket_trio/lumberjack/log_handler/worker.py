@@ -139,7 +139,7 @@ class Worker:
         thread = self._thread
         if thread is None or thread is threading.current_thread():
             return True
-        thread.join(max(0, timeout))
+        thread.join(timeout)
         return not thread.is_alive()
 
     def _run(self) -> None:

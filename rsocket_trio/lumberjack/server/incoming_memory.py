@@ -208,7 +208,7 @@ class ShareOfIncoming:
         self.began = trio.current_time()
         self.evict: Final = evict
         self.waits_since = 0.0
-        self.allowance = 0
+        self.allowance: int  # set when its turn begins
         self.deadline = inf
         self._intake: Final = intake
 

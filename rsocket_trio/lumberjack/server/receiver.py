@@ -283,7 +283,6 @@ class Receiver:
     def _done(self, version: int) -> None:
         self._owed[version - 1] -= 1
         self._reader.answered()
-        self._acks.arm()
 
     def _wants_keepalive(self) -> bool:
         of_version_1, of_version_2 = self._owed
