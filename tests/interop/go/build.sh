@@ -34,4 +34,5 @@ tools=github.com/elastic/go-lumber/cmd
 build lumber 0.2.0 . $tools/tst-lj $tools/tst-send
 build ttrpc 1.2.8 .
 build nri 0.10.0 .
+build shim 2.4.2 github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 build filebeat 7.17.28 .

@@ -20,13 +20,15 @@ from pathlib import Path
 import attrs
 import trio
 
+from rsocket_trio.ttrpc.wire.protobuf import FieldReader, field
 from tests.programs import ends_with_stdin
 from tests.waiting import until
 
 from .installed import CONTAINERD
+from .installed import SHIM as SHIM_2
 from .processes import running
 
-SHIM = CONTAINERD / "containerd-shim-runc-v2"
+SHIMS = {1: CONTAINERD / "containerd-shim-runc-v2", 2: SHIM_2}
 RUNC = CONTAINERD / "runc"
 NAMESPACE = "interop"
 CONTAINER = "one"
@@ -112,12 +114,15 @@ def runc_options(bundle: Path) -> tuple[Path, Path]:
 
 @asynccontextmanager
 async def shim(
-    bundle: Path, *, command: str = "exit", events: str = "/nonexistent"
+    bundle: Path, *, generation: int = 1, command: str = "exit", events: str = "/nonexistent"
 ) -> AsyncIterator[str]:
-    """Start a shim as containerd does, and yield the address that it prints.
+    """Start a shim as containerd does, and yield its address.
+
+    The bundle gets the file with it that containerd writes.
 
     Args:
         bundle: An empty directory, for what a container is made of.
+        generation: Of containerd: its shims tell their address in another way.
         command: What the container runs, if one is created.
         events: The path of the socket to which it publishes events, by ttrpc.
     """
@@ -126,19 +131,46 @@ async def shim(
     log = bundle / "log"
     os.mkfifo(log)
     identity = ["-namespace", NAMESPACE, "-id", CONTAINER, "-address", "/nonexistent"]
-    argv = [str(SHIM), *identity, "start"]
+    argv = [str(SHIMS[generation]), *identity, "start"]
     environment = {"TTRPC_ADDRESS": events, "PATH": f"{CONTAINERD}:/usr/sbin:/usr/bin:/sbin:/bin"}
     with _removing_sockets(), _reading(log):
         try:
             with trio.fail_after(20):
                 started = await trio.run_process(
-                    argv, cwd=bundle, env=environment, capture_stdout=True, capture_stderr=True
+                    argv,
+                    cwd=bundle,
+                    env=environment,
+                    stdin=_bootstrap_params(events) if generation == 2 else b"",
+                    capture_stdout=True,
+                    capture_stderr=True,
                 )
-            yield started.stdout.decode()
+            yield _note_address(bundle, generation, started.stdout)
         finally:
             # The shim is no child of ours: "start" leaves it behind in a session of its own.
             _kill_in(bundle)
             _delete_container(bundle)
+
+
+def _bootstrap_params(events: str) -> bytes:
+    """runtime/bootstrap/v1/bootstrap.proto: what a shim of containerd 2.4 reads at its start."""
+    parts = {1: CONTAINER, 2: NAMESPACE, 5: events, 6: "/nonexistent"}
+    return b"".join(field(tag, value.encode()) for tag, value in parts.items())
+
+
+def _note_address(bundle: Path, generation: int, told: bytes) -> str:
+    """Write down what the shim has told, and return its address."""
+    if generation == 1:
+        (bundle / "address").write_bytes(told)
+        return told.decode()
+    # runtime/bootstrap/v1/bootstrap.proto: BootstrapResult.
+    fields = {1: "version", 2: "address", 3: "protocol"}
+    bootstrap: dict[str, int | str] = {}
+    reader = FieldReader(told, "what the shim tells", 10)
+    while tag := reader.next():
+        name = fields[tag]
+        bootstrap[name] = reader.varint(name) if tag == 1 else reader.blob(name).decode()
+    (bundle / "bootstrap.json").write_text(json.dumps(bootstrap))
+    return str(bootstrap["address"])
 
 
 def _delete_container(bundle: Path) -> None:
@@ -174,7 +206,8 @@ def _kill_in(bundle: Path) -> None:
     """Kill the shims whose working directory this is: nobody else's are here."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # It has ended in the meantime.
-            if (process / "cwd").readlink() == bundle and (process / "exe").readlink() == SHIM:
+            program = (process / "exe").readlink()
+            if (process / "cwd").readlink() == bundle and program in SHIMS.values():
                 os.kill(int(process.name), signal.SIGKILL)
 
 

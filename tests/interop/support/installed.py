@@ -48,6 +48,7 @@ FILEBEAT = built("filebeat", "7.17.28") / "filebeat"
 TTRPC_GO = built("ttrpc", "1.2.8") / "ttrpc"
 TTRPC_RUST = _built_by_cargo() / "ttrpc-peer"
 NRI = built("nri", "0.10.0") / "nri"
+SHIM = built("shim", "2.4.2") / "containerd-shim-runc-v2"
 CONTAINERD = _cached("containerd-debian", [CONTAINERD_SCRIPT])
 """The directory of ``containerd``, its shim, ``ctr`` and ``runc``."""
 
@@ -94,6 +95,8 @@ def missing(name: str) -> str | None:
         case "containerd":
             there = (CONTAINERD / "containerd").is_file()
             return None if there else f"not unpacked: run {SETUP}; it needs Debian's packages"
+        case "shim of containerd 2":
+            return None if SHIM.is_file() else f"not built: run {SETUP}; it needs Go"
         case "chromium":
             return None if shutil.which("chromium") else f"not installed: run {SETUP}"
     raise ValueError(name)

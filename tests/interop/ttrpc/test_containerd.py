@@ -9,28 +9,43 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import shutil
+import signal
 import subprocess
+import sys
+import tempfile
 import time
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
+import rsocket_trio
 from rsocket_trio import ConnectionClosed, ttrpc
 from rsocket_trio.ttrpc import Method
 from rsocket_trio.ttrpc.wire.protobuf import FieldReader, field, varint
+from tests.programs import environment
 from tests.waiting import until
 
 pytestmark = pytest.mark.interop
 
+ROOT = Path(rsocket_trio.__file__).parents[1]
+EXAMPLE = ROOT / "examples/containerd"
 FORWARD = Method.raw("containerd.services.events.ttrpc.v1.Events", "Forward")
 NAMESPACE = "interop"
-TASK = "containerd.task.v2.Task"
-CONNECT, STATE, SHUTDOWN = (Method.raw(TASK, name) for name in ("Connect", "State", "Shutdown"))
-CREATE, START, WAIT, DELETE = (
-    Method.raw(TASK, name) for name in ("Create", "Start", "Wait", "Delete")
-)
+
+
+class Task:
+    """The methods of a shim's service, whose name depends on the generation of containerd."""
+
+    def __init__(self, generation):
+        self._service = f"containerd.task.v{generation + 1}.Task"
+
+    def __getattr__(self, name):
+        return Method.raw(self._service, name)
 
 
 def number(tag, value):
@@ -73,14 +88,28 @@ def daemon(root, directory):
     return run
 
 
+@pytest.fixture(params=[1, 2], ids=["containerd-1", "containerd-2"])
+def generation(request, installed):
+    """The shim of Debian's containerd, and that of containerd 2."""
+    if request.param == 2:
+        installed.require("shim of containerd 2")
+    return request.param
+
+
 @pytest.fixture
-def shim(root, directory):
+def task(generation):
+    """The methods of the shim."""
+    return Task(generation)
+
+
+@pytest.fixture
+def shim(root, generation, directory):
     """``async with shim() as (client, address)``."""
 
     @asynccontextmanager
     async def run(**settings):
         async with (
-            root.shim(directory, **settings) as address,
+            root.shim(directory, generation=generation, **settings) as address,
             ttrpc.connect(address) as client,
         ):
             yield client, address
@@ -131,39 +160,73 @@ async def test_many_events_at_a_time(daemon):
             nursery.start_soon(client.unary, FORWARD, request)
 
 
-async def shut_down(client):
+async def shut_down(client, task):
     """End the shim. Now and then it is gone before its answer is sent; containerd allows that."""
     with suppress(ConnectionClosed):
-        assert await client.unary(SHUTDOWN, text(1, "one") + number(2, 1)) == b""
+        assert await client.unary(task.Shutdown, text(1, "one") + number(2, 1)) == b""
     await client.wait_closed()
 
 
-async def test_a_shim(shim):
+async def test_a_shim(shim, task):
     """It tells its process, has no container, and ends when told so."""
     async with shim() as (client, address):
-        pid = number_in(await client.unary(CONNECT, text(1, "one")), 1)
+        pid = number_in(await client.unary(task.Connect, text(1, "one")), 1)
         program = Path(f"/proc/{pid}/exe").readlink()
         assert program.name == "containerd-shim-runc-v2"
         with pytest.raises(ttrpc.NotFound, match="container not created"):
-            await client.unary(STATE, text(1, "one"))
-        await shut_down(client)
+            await client.unary(task.State, text(1, "one"))
+        await shut_down(client, task)
         await until(lambda: not Path(address.removeprefix("unix://")).exists())
 
 
-async def test_a_shim_that_is_asked_for_what_it_cannot(shim):
+async def test_a_shim_that_is_asked_for_what_it_cannot(shim, task):
     """Unknown methods, and messages that it cannot read, fail their call alone."""
     async with shim() as (client, _):
         with pytest.raises(ttrpc.Unimplemented):
-            await client.unary(Method.raw(TASK, "Nothing"), b"")
+            await client.unary(task.Nothing, b"")
         with pytest.raises(ttrpc.CallError):
-            await client.unary(CONNECT, b"\xff\xff")
-        assert number_in(await client.unary(CONNECT, text(1, "one")), 1) > 1
+            await client.unary(task.Connect, b"\xff\xff")
+        assert number_in(await client.unary(task.Connect, text(1, "one")), 1) > 1
 
 
-async def test_the_life_of_a_container(root, shim, peers, directory):
+@asynccontextmanager
+async def created(root, generation, bundle, **settings):
+    """``async with created(...) as client``: a shim with a container that has not begun."""
+    bundle.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as trial:
+        if (why := cannot_run(root, Path(trial))) is not None:
+            pytest.skip(f"runc cannot run a container here: {why}")
+    output = bundle / "output"
+    async with (
+        root.shim(bundle, generation=generation, **settings) as address,
+        ttrpc.connect(address) as client,
+    ):
+        runc, state = root.runc_options(bundle)
+        options = text(6, str(runc)) + text(7, str(state))
+        some = text(1, "containerd.runc.v1.Options") + field(2, options)
+        # With only one of stdout and stderr, the shim of containerd 1 crashes.
+        both = text(6, f"file://{output}") + text(7, f"file://{output}")
+        request = text(1, root.CONTAINER) + text(2, str(bundle)) + both + field(10, some)
+        assert number_in(await client.unary(Task(generation).Create, request), 1) > 1
+        yield client
+
+
+@asynccontextmanager
+async def bound(socket):
+    """Wait until there is such a socket."""
+    await until(Path(socket).exists)
+    yield
+
+
+def generate(files, directory):
+    """Copy ``.proto`` files there, and write their modules."""
+    copies = [shutil.copy(file, directory) for file in files]
+    argv = [sys.executable, "-m", "rsocket_trio", "ttrpc", "generate", *copies]
+    subprocess.run(argv, env=environment(), cwd=directory, check=True, timeout=60)
+
+
+async def test_the_life_of_a_container(root, generation, task, peers, directory):
     """We do with a shim what containerd does, and its client tells our server the events."""
-    if (why := cannot_run(root, directory / "trial")) is not None:
-        pytest.skip(f"runc cannot run a container here: {why}")
     put, topics = trio.open_memory_channel(100)
     events = ttrpc.Service("containerd.services.events.ttrpc.v1.Events")
 
@@ -174,43 +237,117 @@ async def test_the_life_of_a_container(root, shim, peers, directory):
 
     socket = str(directory / "events.sock")
     bundle = directory / "bundle"
-    bundle.mkdir()
-    output = bundle / "output"
+    container = text(1, root.CONTAINER)
     async with (
         peers.served(f"unix://{socket}", events),
-        root.shim(bundle, command="echo hello; exit 7", events=socket) as address,
-        ttrpc.connect(address) as client,
+        created(root, generation, bundle, command="echo hello; exit 7", events=socket) as client,
     ):
-        container = text(1, root.CONTAINER)
-        runc, state = root.runc_options(bundle)
-        options = text(6, str(runc)) + text(7, str(state))
-        some = text(1, "containerd.runc.v1.Options") + field(2, options)
-        # With only one of stdout and stderr, this version of the shim crashes.
-        both = text(6, f"file://{output}") + text(7, f"file://{output}")
-        request = container + text(2, str(bundle)) + both + field(10, some)
-        assert number_in(await client.unary(CREATE, request), 1) > 1
         assert await topics.receive() == "/tasks/create"
 
         waited = []
 
         async def wait():
-            waited.append(number_in(await client.unary(WAIT, container), 1))
+            waited.append(number_in(await client.unary(task.Wait, container), 1))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
-            await client.unary(START, container)
+            await client.unary(task.Start, container)
         assert waited == [7]
         assert {await topics.receive() for _ in range(2)} == {"/tasks/start", "/tasks/exit"}
-        assert output.read_text() == "hello\n"
+        assert (bundle / "output").read_text() == "hello\n"
 
-        assert number_in(await client.unary(DELETE, container), 2) == 7
+        assert number_in(await client.unary(task.Delete, container), 2) == 7
         assert await topics.receive() == "/tasks/delete"
-        await shut_down(client)
+        await shut_down(client, task)
+
+
+async def test_the_example(root, generation, task, programs, tmp_path, directory):
+    """Its commands tell the state of a container, run another process in it, and see both end.
+
+    The third one is stopped by Ctrl-C: the process in the container goes with it.
+    """
+    generate(EXAMPLE.glob("*.proto"), tmp_path)
+    shutil.copy(EXAMPLE / "tasks.py", tmp_path)
+    bundle = directory / "interop" / root.CONTAINER
+    bundle.parent.mkdir()
+    socket = str(directory / "events.sock")
+
+    def tasks(*arguments):
+        places = ["--namespace", "interop", "--state", str(directory)]
+        return [sys.executable, str(tmp_path / "tasks.py"), *places, *arguments]
+
+    async def run(*arguments):
+        done = await trio.run_process(
+            tasks(*arguments), env=environment(), check=False, capture_stdout=True
+        )
+        return done.returncode, done.stdout.decode()
+
+    with trio.fail_after(60):
+        async with (
+            programs.running(tasks("events", socket)) as events,
+            bound(socket),
+            created(root, generation, bundle, command="exec sleep 1000", events=socket) as client,
+        ):
+            assert (await events.line()).startswith("interop /tasks/create {")
+            await client.unary(task.Start, text(1, root.CONTAINER))
+            assert '"container_id": "one"' in await events.line()
+            status, lines = await run("ps")
+            assert status == 0
+            assert lines.splitlines()[1].split()[:2] == ["one", "RUNNING"]
+            status, said = await run("exec", root.CONTAINER, "--", "sh", "-c", "echo there; exit 3")
+            assert (status, said) == (3, "there\n")
+            async with trio.open_nursery() as nursery:
+                argv = tasks("exec", root.CONTAINER, "--", "sh", "-c", "echo here; exec sleep 1000")
+                stopped = await nursery.start(
+                    partial(
+                        trio.run_process,
+                        argv,
+                        env=environment(),
+                        check=False,
+                        stdout=subprocess.PIPE,
+                    )
+                )
+                assert await stopped.stdout.receive_some() == b"here\n"
+                stopped.send_signal(signal.SIGINT)
+            status, lines = await run("ps")
+            assert len(lines.splitlines()[1].split()) == 3
+            async with trio.open_nursery() as nursery:
+                ended = []
+
+                async def wait():
+                    ended.append(await run("wait", root.CONTAINER))
+
+                nursery.start_soon(wait)
+                await client.unary(task.Kill, text(1, root.CONTAINER) + number(3, 9))
+            assert ended == [(137, "")]
+            while "/tasks/exit" not in (line := await events.line()) or '"id": "one"' not in line:
+                pass
+
+
+async def test_the_program_of_the_page(root, generation, tmp_path, directory):
+    """What docs/howto/ttrpc-containerd.md says about shims, followed to the letter."""
+    page = (ROOT / "docs/howto/ttrpc-containerd.md").read_text()
+    for name in ("shim.proto", "state.py"):
+        marked = re.search(rf"<!-- file: {re.escape(name)} -->\n```\w+\n(.*?)```", page, re.DOTALL)
+        (directory / name).write_text(marked.group(1))
+    generate([directory / "shim.proto"], tmp_path)
+    shutil.copy(directory / "state.py", tmp_path)
+    bundle = directory / root.CONTAINER
+    bundle.mkdir()
+    async with root.shim(bundle, generation=generation):
+        done = await trio.run_process(
+            [sys.executable, str(tmp_path / "state.py"), str(bundle)],
+            env=environment(),
+            capture_stdout=True,
+        )
+    first, second = done.stdout.decode().splitlines()
+    assert first.startswith("the shim is the process ")
+    assert second.startswith("NOT_FOUND: container not created")
 
 
 def cannot_run(root, bundle):
     """Why runc cannot run a container on this machine; ``None`` if it can."""
-    (bundle / "rootfs").mkdir(parents=True)
+    (bundle / "rootfs").mkdir()
     (bundle / "config.json").write_text(root.container_config(bundle, "exit"))
     runc, state = root.runc_options(bundle)
     argv = [str(runc), "--root", str(state), "run", "--bundle", str(bundle), "trial"]
