@@ -120,6 +120,22 @@ class PluginMethods:
         response=ttrpc.codec_for(nri_pb2.StopContainerResponse),
     )
 
+    POST_START_CONTAINER = ttrpc.Method(
+        service="nri.pkg.api.v1alpha1.Plugin",
+        name="PostStartContainer",
+        kind=ttrpc.MethodKind.UNARY,
+        request=ttrpc.codec_for(nri_pb2.PostStartContainerRequest),
+        response=ttrpc.codec_for(nri_pb2.PostStartContainerResponse),
+    )
+
+    REMOVE_CONTAINER = ttrpc.Method(
+        service="nri.pkg.api.v1alpha1.Plugin",
+        name="RemoveContainer",
+        kind=ttrpc.MethodKind.UNARY,
+        request=ttrpc.codec_for(nri_pb2.RemoveContainerRequest),
+        response=ttrpc.codec_for(nri_pb2.RemoveContainerResponse),
+    )
+
     STATE_CHANGE = ttrpc.Method(
         service="nri.pkg.api.v1alpha1.Plugin",
         name="StateChange",
@@ -159,8 +175,16 @@ class PluginClient:
         """A container has been stopped."""
         return await self._client.unary(PluginMethods.STOP_CONTAINER, request, metadata=metadata, idempotent=idempotent)
 
+    async def post_start_container(self, request, *, metadata=None, idempotent=False):
+        """A container has been started. Since NRI 0.11 such events have methods of their own."""
+        return await self._client.unary(PluginMethods.POST_START_CONTAINER, request, metadata=metadata, idempotent=idempotent)
+
+    async def remove_container(self, request, *, metadata=None, idempotent=False):
+        """A container has been removed."""
+        return await self._client.unary(PluginMethods.REMOVE_CONTAINER, request, metadata=metadata, idempotent=idempotent)
+
     async def state_change(self, request, *, metadata=None, idempotent=False):
-        """Everything else that happens to pods and containers."""
+        """Until NRI 0.10: everything else that happens to pods and containers."""
         return await self._client.unary(PluginMethods.STATE_CHANGE, request, metadata=metadata, idempotent=idempotent)
 
 
@@ -175,6 +199,8 @@ class PluginBase(ttrpc.ServiceBase):
         "CreateContainer": ("create_container", PluginMethods.CREATE_CONTAINER),
         "UpdateContainer": ("update_container", PluginMethods.UPDATE_CONTAINER),
         "StopContainer": ("stop_container", PluginMethods.STOP_CONTAINER),
+        "PostStartContainer": ("post_start_container", PluginMethods.POST_START_CONTAINER),
+        "RemoveContainer": ("remove_container", PluginMethods.REMOVE_CONTAINER),
         "StateChange": ("state_change", PluginMethods.STATE_CHANGE),
     }
 
@@ -202,6 +228,14 @@ class PluginBase(ttrpc.ServiceBase):
         """A container has been stopped."""
         raise ttrpc.Unimplemented("method StopContainer")
 
+    async def post_start_container(self, request, call):
+        """A container has been started. Since NRI 0.11 such events have methods of their own."""
+        raise ttrpc.Unimplemented("method PostStartContainer")
+
+    async def remove_container(self, request, call):
+        """A container has been removed."""
+        raise ttrpc.Unimplemented("method RemoveContainer")
+
     async def state_change(self, request, call):
-        """Everything else that happens to pods and containers."""
+        """Until NRI 0.10: everything else that happens to pods and containers."""
         raise ttrpc.Unimplemented("method StateChange")

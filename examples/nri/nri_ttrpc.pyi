@@ -58,6 +58,8 @@ class PluginMethods:
     CREATE_CONTAINER: Final[ttrpc.Method[nri_pb2.CreateContainerRequest, nri_pb2.CreateContainerResponse]]
     UPDATE_CONTAINER: Final[ttrpc.Method[nri_pb2.UpdateContainerRequest, nri_pb2.UpdateContainerResponse]]
     STOP_CONTAINER: Final[ttrpc.Method[nri_pb2.StopContainerRequest, nri_pb2.StopContainerResponse]]
+    POST_START_CONTAINER: Final[ttrpc.Method[nri_pb2.PostStartContainerRequest, nri_pb2.PostStartContainerResponse]]
+    REMOVE_CONTAINER: Final[ttrpc.Method[nri_pb2.RemoveContainerRequest, nri_pb2.RemoveContainerResponse]]
     STATE_CHANGE: Final[ttrpc.Method[nri_pb2.StateChangeEvent, nri_pb2.Empty]]
 
 class PluginClient:
@@ -112,6 +114,22 @@ class PluginClient:
         idempotent: bool = False,
     ) -> nri_pb2.StopContainerResponse:
         """A container has been stopped."""
+    async def post_start_container(
+        self,
+        request: nri_pb2.PostStartContainerRequest,
+        *,
+        metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
+    ) -> nri_pb2.PostStartContainerResponse:
+        """A container has been started. Since NRI 0.11 such events have methods of their own."""
+    async def remove_container(
+        self,
+        request: nri_pb2.RemoveContainerRequest,
+        *,
+        metadata: ttrpc.MetadataLike | None = None,
+        idempotent: bool = False,
+    ) -> nri_pb2.RemoveContainerResponse:
+        """A container has been removed."""
     async def state_change(
         self,
         request: nri_pb2.StateChangeEvent,
@@ -119,7 +137,7 @@ class PluginClient:
         metadata: ttrpc.MetadataLike | None = None,
         idempotent: bool = False,
     ) -> nri_pb2.Empty:
-        """Everything else that happens to pods and containers."""
+        """Until NRI 0.10: everything else that happens to pods and containers."""
 
 class PluginBase(ttrpc.ServiceBase):
     """The plugin's side: the runtime calls it."""
@@ -160,9 +178,21 @@ class PluginBase(ttrpc.ServiceBase):
         call: ttrpc.Call,
     ) -> nri_pb2.StopContainerResponse:
         """A container has been stopped."""
+    async def post_start_container(
+        self,
+        request: nri_pb2.PostStartContainerRequest,
+        call: ttrpc.Call,
+    ) -> nri_pb2.PostStartContainerResponse:
+        """A container has been started. Since NRI 0.11 such events have methods of their own."""
+    async def remove_container(
+        self,
+        request: nri_pb2.RemoveContainerRequest,
+        call: ttrpc.Call,
+    ) -> nri_pb2.RemoveContainerResponse:
+        """A container has been removed."""
     async def state_change(
         self,
         request: nri_pb2.StateChangeEvent,
         call: ttrpc.Call,
     ) -> nri_pb2.Empty:
-        """Everything else that happens to pods and containers."""
+        """Until NRI 0.10: everything else that happens to pods and containers."""

@@ -29,6 +29,7 @@ from nri_ttrpc import PluginBase, RuntimeClient
 
 from rsocket_trio import ConnectFailed, ConnectionClosed, ttrpc
 
+NRI_VERSION = "v0.12.5"  # What this is written for. It works with runtimes since 0.10.
 SECONDS = "cpu-boost.example.org"
 NOTE = "cpu-boost.example.org/original-shares"
 DEFAULT_SHARES = 1024
@@ -88,23 +89,43 @@ class CpuBoost(PluginBase):
         adjust = nri.ContainerAdjustment(annotations={NOTE: str(shares)}, linux=linux)
         return nri.CreateContainerResponse(adjust=adjust)
 
+    async def post_start_container(
+        self, request: nri.PostStartContainerRequest, call: ttrpc.Call
+    ) -> nri.PostStartContainerResponse:
+        """Begin to wait when a container has started."""
+        self._started(request.container)
+        return nri.PostStartContainerResponse()
+
+    async def remove_container(
+        self, request: nri.RemoveContainerRequest, call: ttrpc.Call
+    ) -> nri.RemoveContainerResponse:
+        """Do not wait for a container that is gone."""
+        self._removed(request.container)
+        return nri.RemoveContainerResponse()
+
     async def state_change(self, request: nri.StateChangeEvent, call: ttrpc.Call) -> nri.Empty:
-        """Begin to wait when a container has started, and do not wait for one that is gone."""
-        container = request.container
+        """Both of them, as runtimes until NRI 0.10 tell them."""
         if request.event == nri.REMOVE_CONTAINER:
-            if (scope := self._boosts.pop(container.id, None)) is not None:
-                scope.cancel()
-        elif (seconds := seconds_of(container)) is not None:
-            # Not here: the runtime does nothing else until it has this answer, and would not take
-            # an update from us either.
-            scope = self._boosts[container.id] = trio.CancelScope()
-            shares = int(container.annotations.get(NOTE, DEFAULT_SHARES))
-            self._nursery.start_soon(self._take_back, scope, container.id, seconds, shares)
+            self._removed(request.container)
+        else:
+            self._started(request.container)
         return nri.Empty()
 
     async def shutdown(self, request: nri.Empty, call: ttrpc.Call) -> nri.Empty:
         """The runtime is going to end; `stay` sees that by itself."""
         return nri.Empty()
+
+    def _started(self, container: nri.Container) -> None:
+        # Not here: the runtime does nothing else until it has its answer, and would not take an
+        # update from us either.
+        if (seconds := seconds_of(container)) is not None:
+            scope = self._boosts[container.id] = trio.CancelScope()
+            shares = int(container.annotations.get(NOTE, DEFAULT_SHARES))
+            self._nursery.start_soon(self._take_back, scope, container.id, seconds, shares)
+
+    def _removed(self, container: nri.Container) -> None:
+        if (scope := self._boosts.pop(container.id, None)) is not None:
+            scope.cancel()
 
     async def _take_back(
         self, scope: trio.CancelScope, container: str, seconds: float, shares: int
@@ -159,7 +180,9 @@ async def stay(target: str, name: str, index: str) -> None:
         async with ttrpc.connect(calls_by_us) as client, trio.open_nursery() as nursery:
             runtime = RuntimeClient(client)
             nursery.start_soon(ttrpc.serve_stream, CpuBoost(runtime, nursery), calls_to_us)
-            request = nri.RegisterPluginRequest(plugin_name=name, plugin_idx=index)
+            request = nri.RegisterPluginRequest(
+                plugin_name=name, plugin_idx=index, NRI_version=NRI_VERSION
+            )
             print(f"registers as {index}-{name}", flush=True)
             await runtime.register_plugin(request)
             await client.wait_closed()

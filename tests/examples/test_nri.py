@@ -116,8 +116,8 @@ async def test_a_boost_begins_and_ends(runtime, generated):
         assert created.adjust.linux.resources.cpu.shares.value == 3072
 
         container.annotations.update(created.adjust.annotations)
-        started = nri.StateChangeEvent(event=nri.POST_START_CONTAINER, container=container)
-        assert await plugin.state_change(started) == nri.Empty()
+        started = nri.PostStartContainerRequest(container=container)
+        assert await plugin.post_start_container(started) == nri.PostStartContainerResponse()
         (update,) = await there.updates.receive()
         assert update.container_id == "web"
         assert update.linux.resources.cpu.shares.value == 1024
@@ -152,12 +152,12 @@ async def test_a_container_that_is_removed_gets_no_update(generated, autojump_cl
         begun = trio.current_time()
         for name in ("gone", "there"):
             container = nri.Container(id=name, annotations={"cpu-boost.example.org": "10"})
-            event = nri.StateChangeEvent(event=nri.POST_START_CONTAINER, container=container)
-            await plugin.state_change(event, None)
+            await plugin.post_start_container(
+                nri.PostStartContainerRequest(container=container), None
+            )
         await trio.sleep(5)
         gone = nri.Container(id="gone")
-        event = nri.StateChangeEvent(event=nri.REMOVE_CONTAINER, container=gone)
-        await plugin.state_change(event, None)
+        await plugin.remove_container(nri.RemoveContainerRequest(container=gone), None)
     assert updates == [("there", begun + 10)]
 
 

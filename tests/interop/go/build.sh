@@ -6,12 +6,12 @@ set -eu
 cd "$(dirname "$0")"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rsocket_trio/peers
 
-# build NAME VERSION PACKAGE...: the programs of these packages, by the module in directory NAME.
+# build NAME VERSION [FLAG...] PACKAGE...: the programs of these packages, by the module in directory NAME.
 build() {
     name=$1
     version=$2
     shift 2
-    sum=$(cd "$name" && cat -- go.mod go.sum *.go | sha256sum | cut -c1-8)
+    sum=$(cd "$name" && cat -- *.mod *.sum *.go | sha256sum | cut -c1-8)
     made=$cache/$name-$version-$sum
     if [ -d "$made" ]; then
         return
@@ -33,6 +33,7 @@ build() {
 tools=github.com/elastic/go-lumber/cmd
 build lumber 0.2.0 . $tools/tst-lj $tools/tst-send
 build ttrpc 1.2.8 .
-build nri 0.10.0 .
+build nri 0.10.0 -modfile=v0_10.mod -tags=nri_0_10 .
+build nri 0.12.5 .
 build shim 2.4.2 github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 build filebeat 7.17.28 .

@@ -32,7 +32,7 @@ def _cached(name: str, files: Sequence[Path]) -> Path:
 def built(name: str, version: str) -> Path:
     """Return the directory where ``go/build.sh`` puts the programs of that module."""
     source = GO / name
-    files = [source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))]
+    files = [file for ending in ("mod", "sum", "go") for file in sorted(source.glob(f"*.{ending}"))]
     return _cached(f"{name}-{version}", files)
 
 
@@ -47,7 +47,7 @@ LUMBER = built("lumber", "0.2.0")
 FILEBEAT = built("filebeat", "7.17.28") / "filebeat"
 TTRPC_GO = built("ttrpc", "1.2.8") / "ttrpc"
 TTRPC_RUST = _built_by_cargo() / "ttrpc-peer"
-NRI = built("nri", "0.10.0") / "nri"
+NRIS = {version: built("nri", version) / "nri" for version in ("0.10.0", "0.12.5")}
 SHIM = built("shim", "2.4.2") / "containerd-shim-runc-v2"
 CONTAINERD = _cached("containerd-debian", [CONTAINERD_SCRIPT])
 """The directory of ``containerd``, its shim, ``ctr`` and ``runc``."""
@@ -91,7 +91,8 @@ def missing(name: str) -> str | None:
         case "ttrpc (Rust)":
             return None if TTRPC_RUST.is_file() else f"not built: run {SETUP}; it needs Rust"
         case "NRI":
-            return None if NRI.is_file() else f"not built: run {SETUP}; it needs Go"
+            there = all(program.is_file() for program in NRIS.values())
+            return None if there else f"not built: run {SETUP}; it needs Go"
         case "containerd":
             there = (CONTAINERD / "containerd").is_file()
             return None if there else f"not unpacked: run {SETUP}; it needs Debian's packages"

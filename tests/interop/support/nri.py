@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from .installed import NRI
+from .installed import NRIS
 from .processes import Peer, running
 
 
@@ -68,10 +68,10 @@ class Runtime:
 
 
 @asynccontextmanager
-async def runtime(socket: Path, **flags: object) -> AsyncIterator[Runtime]:
-    """Run the runtime for the length of the block."""
+async def runtime(socket: Path, version: str, **flags: object) -> AsyncIterator[Runtime]:
+    """Run the runtime of that version for the length of the block."""
     options = [f"-{name}={value}" for name, value in flags.items()]
-    async with running([str(NRI), f"-socket={socket}", *options]) as peer:
+    async with running([str(NRIS[version]), f"-socket={socket}", *options]) as peer:
         while (await peer.line()) != f"listening on unix://{socket}":
             pass
         yield Runtime(peer, socket)

@@ -39,10 +39,16 @@ def nri(installed):
     return importlib.import_module("interop_support.nri")
 
 
+@pytest.fixture(params=["0.10.0", "0.12.5"])
+def version(request):
+    """Until 0.10 most events are one method, StateChange; since then each has its own."""
+    return request.param
+
+
 @pytest.fixture
-def runtime(nri, directory):
+def runtime(nri, directory, version):
     """``async with runtime(**flags) as there``."""
-    return lambda **flags: nri.runtime(directory / "nri.sock", **flags)
+    return lambda **flags: nri.runtime(directory / "nri.sock", version, **flags)
 
 
 @pytest.fixture
@@ -66,6 +72,18 @@ async def test_registration_configuration_and_synchronisation(runtime, plugin):
         assert await here.line() == "3 containers are there"
         assert (await there.said("synchronized")) == {"synchronized": [], "error": ""}
         await there.logged('plugin "10-cpu-boost" connected and synchronized')
+
+
+async def test_the_runtime_has_nothing_to_complain_about(runtime, plugin, version):
+    """It knows the plugin's version of NRI, and tells events by the methods of today."""
+    async with runtime() as there, plugin(there.socket):
+        await there.said("synchronized")
+        await there.run_container("web", {BOOST: "3600"})
+        removed = await there.do("remove", pod="pod-of-web", container="web")
+        assert removed["error"] == ""
+        if version != "0.10.0":
+            await there.logged("(with NRI version v0.12.5)")
+        assert not [line for line in there.log if "deprecated" in line]
 
 
 async def test_an_adjustment_arrives_and_is_taken_back(runtime, plugin):

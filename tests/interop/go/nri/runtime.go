@@ -105,19 +105,12 @@ func (here *runtime) obey(what command) {
 		here.addContainer(what)
 	}
 	pod, container := here.find(what.Pod, what.Container)
-	event := &adaptation.StateChangeEvent{Pod: pod, Container: container}
 	result := map[string]any{"done": what.Do}
 	var err error
 	switch what.Do {
-	case "run_pod":
-		err = here.nri.RunPodSandbox(ctx, event)
 	case "update_pod":
 		request := &adaptation.UpdatePodSandboxRequest{Pod: pod, LinuxResources: linux(what.Shares).Resources}
 		_, err = here.nri.UpdatePodSandbox(ctx, request)
-	case "stop_pod":
-		err = here.nri.StopPodSandbox(ctx, event)
-	case "remove_pod":
-		err = here.nri.RemovePodSandbox(ctx, event)
 	case "create":
 		var reply *adaptation.CreateContainerResponse
 		request := &adaptation.CreateContainerRequest{Pod: pod, Container: container}
@@ -125,12 +118,6 @@ func (here *runtime) obey(what command) {
 			result["adjust"], result["updates"] = reply.GetAdjust(), reply.GetUpdate()
 			here.adjust(container, reply.GetAdjust())
 		}
-	case "post_create":
-		err = here.nri.PostCreateContainer(ctx, event)
-	case "start":
-		err = here.nri.StartContainer(ctx, event)
-	case "post_start":
-		err = here.nri.PostStartContainer(ctx, event)
 	case "update":
 		var reply *adaptation.UpdateContainerResponse
 		request := &adaptation.UpdateContainerRequest{
@@ -139,18 +126,16 @@ func (here *runtime) obey(what command) {
 		if reply, err = here.nri.UpdateContainer(ctx, request); err == nil {
 			result["updates"] = reply.GetUpdate()
 		}
-	case "post_update":
-		err = here.nri.PostUpdateContainer(ctx, event)
 	case "stop":
 		var reply *adaptation.StopContainerResponse
 		request := &adaptation.StopContainerRequest{Pod: pod, Container: container}
 		if reply, err = here.nri.StopContainer(ctx, request); err == nil {
 			result["updates"] = reply.GetUpdate()
 		}
-	case "remove":
-		err = here.nri.RemoveContainer(ctx, event)
 	default:
-		log.Fatalf("nri: no command %q", what.Do)
+		if !here.told(ctx, what.Do, pod, container, &err) {
+			log.Fatalf("nri: no command %q", what.Do)
+		}
 	}
 	result["error"] = text(err)
 	say(result)
