@@ -30,6 +30,7 @@ from .escapes import size_only
 from .field_checks import argument, instance_of
 from .interactions.sending import AnyItems
 from .log_policy import logger
+from .overrides import check_overrides
 from .payload import Payload
 from .protocol.interaction import Interaction
 from .sockets.connected import Peer
@@ -417,7 +418,8 @@ def check_responder(responder: object) -> None:
     """Check the type of a responder at the start, not with the first connection.
 
     Raises:
-        TypeError: It is neither a responder nor a function.
+        TypeError: It is neither a responder nor a function; or its class overrides no method of
+            `Responder`, or has one with a misspelt name.
     """
     if isinstance(responder, type):
         raise TypeError(
@@ -428,6 +430,14 @@ def check_responder(responder: object) -> None:
         raise TypeError(
             f"a Responder or an acceptor function is needed, not {type(responder).__name__}"
         )
+    while isinstance(responder, ResponderWrapper):
+        check_overrides(responder, _HOOKS, ResponderWrapper)
+        responder = responder.wrapped
+    if isinstance(responder, Responder):
+        check_overrides(responder, _HOOKS, Responder)
+
+
+_HOOKS = {name for name in vars(Responder) if not name.startswith("_")}
 
 
 async def accept_with(
@@ -440,7 +450,7 @@ async def accept_with(
 
     Raises:
         SetupError: One of them refuses.
-        TypeError: One of them does not return a responder.
+        TypeError: One of them does not return a responder, or one that `check_responder` refuses.
 
     Checkpoint: as the acceptor does.
     If cancelled: the acceptor is cancelled.
@@ -452,6 +462,7 @@ async def accept_with(
         accepted = await accept(setup, requester)
         if not isinstance(accepted, Responder):
             raise TypeError(f"an acceptor must return a Responder, not {type(accepted).__name__}")
+        check_responder(accepted)
         accept = accepted.accept
         if _function_of(accept) in asked:
             return accepted

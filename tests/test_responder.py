@@ -27,7 +27,7 @@ from rsocket_trio import (
     TransportInfo,
 )
 from rsocket_trio.metadata import MIME
-from rsocket_trio.responder import accept_with
+from rsocket_trio.responder import accept_with, check_responder
 from rsocket_trio.testing.in_memory import connected_pair
 
 SETUP = Setup(
@@ -275,3 +275,67 @@ async def test_a_wrapper_changes_nothing_but_what_it_overrides():
             assert [item async for item in items] == [2, 4]
     assert trace == ["lifespan", "connection"]
     assert seen == [1, 10_000]
+
+
+class Misspelt(Responder):
+    async def request_responce(self, payload):
+        return payload
+
+
+class MisspeltWrapper(ResponderWrapper):
+    async def request_response(self, payload):
+        return payload
+
+    def requestStream(self, payload):  # noqa: N802
+        return payload
+
+
+class Nothing(Responder):
+    def helper(self):
+        return 1
+
+
+class NothingAround(ResponderWrapper):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("responder", "text"),
+    [
+        (Misspelt(), "Misspelt.request_responce is never called: name it request_response"),
+        (MisspeltWrapper(Router()), "requestStream is never called: name it request_stream"),
+        (ResponderWrapper(Misspelt()), "request_responce is never called"),
+        (Nothing(), "Nothing overrides none of the methods that are called: accept, "),
+        (NothingAround(Router()), "NothingAround overrides none"),
+    ],
+)
+async def test_methods_that_would_never_run_are_refused(responder, text):
+    """Where the object is given, and for a responder that ``accept`` returns, with its connection.
+
+    A guard that is never called would leave everything open, and nobody would know.
+    """
+    with pytest.raises(TypeError, match=text):
+        async with connected_pair(responder):
+            pass
+
+    async def accept(setup, requester):
+        return responder
+
+    with pytest.raises(TypeError, match=text):
+        await accept_with(accept, None, None)
+
+
+async def test_methods_of_an_object_count_and_helpers_do_not():
+    """A method may be an attribute of the object; a helper with other parameters is none."""
+    late = Nothing()
+    late.request_response = Router().request_response
+
+    class Helped(Responder):
+        def request_streams(self):
+            return []
+
+        async def request_response(self, payload):
+            return payload
+
+    for responder in (late, Helped(), Responder(), ResponderWrapper(Responder())):
+        check_responder(responder)

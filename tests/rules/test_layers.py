@@ -18,7 +18,18 @@ PACKAGE = "rsocket_trio"
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
     ["field_checks", "escapes", "foreign", "json_texts", "lazy"],
-    ["_version", "account", "errors", "sealed", "payload", "streamed", "config", "lease", "uri"],
+    [
+        "_version",
+        "account",
+        "errors",
+        "overrides",
+        "sealed",
+        "payload",
+        "streamed",
+        "config",
+        "lease",
+        "uri",
+    ],
     ["frames", "metadata"],
     ["protocol"],
     ["log_text", "sizes"],
@@ -53,6 +64,7 @@ SANS_IO = {
     "errors",
     "sealed",
     "payload",
+    "overrides",
     "streamed",
     "config",
     "lease",

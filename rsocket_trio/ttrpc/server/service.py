@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, TypeVar, overload
 
 import attrs
 
+from ...overrides import check_overrides
 from ..methods import Method
 from .signature import HandlerSignature, name_of, read_handler, takes_call
 
@@ -211,6 +212,8 @@ def _of_bases(one: ServiceBase) -> list[Service]:
     ][:-1]  # The last one is ServiceBase itself.
     services = []
     serves: dict[str, Method[Any, Any]] = {}
+    hooks = {attribute for base in generated for attribute, _ in base.__ttrpc_methods__.values()}
+    check_overrides(one, hooks, *generated)
     for base in generated:
         service = Service(base.__ttrpc_service__)
         for attribute, method in base.__ttrpc_methods__.values():
@@ -219,19 +222,7 @@ def _of_bases(one: ServiceBase) -> list[Service]:
                     f"{cls.__name__}.{attribute} would serve {serves[attribute].path} and"
                     f" {method.path}: serve two objects, one for each service"
                 )
-            if getattr(cls, attribute) is getattr(base, attribute):
-                _check_name(cls, attribute, method)
             serves[attribute] = method
             service.add(method, getattr(one, attribute))
         services.append(service)
     return services
-
-
-def _check_name(cls: type[ServiceBase], attribute: str, method: Method[Any, Any]) -> None:
-    """Raise a `TypeError` for a method that is written as in the .proto file, as gRPC wants it.
-
-    Else the call would answer UNIMPLEMENTED, and nobody would know why.
-    """
-    if attribute != method.name and inspect.isfunction(getattr(cls, method.name, None)):
-        name = f"{cls.__module__}.{cls.__qualname__}"
-        raise TypeError(f"{name}.{method.name} is never called: name it {attribute}")
