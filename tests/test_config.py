@@ -125,6 +125,24 @@ def test_the_least_values(kind, field):
             kind(**{field.name: value})
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "least", "most"),
+    [
+        (ShipperConfig, "compression_level", 0, 9),
+        (ShipperConfig, "version", 1, 2),
+        (IngestConfig, "max_granted_events", 1, 65536),
+        *[(LumberjackLimits, field.name, 1, 2**32 - 1) for field in attrs.fields(LumberjackLimits)],
+    ],
+)
+def test_ranges(kind, name, least, most):
+    """What the protocols allow, and no more."""
+    for value in (least, most):
+        assert getattr(kind(**{name: value}), name) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(ValueError, match=name):
+            kind(**{name: value})
+
+
 DEFAULTS = [
     pytest.param(kind, field, id=f"{kind.__name__}.{field.name}")
     for kind in (Following, LumberjackConfig, LumberjackLimits, MultilineRule, ShipperConfig)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import groupby
+from math import inf
 from typing import Final
 
 import attrs
@@ -54,7 +55,7 @@ class Gathering:
 
     stream: EventStream
     config: IngestConfig
-    most: int = 2**31
+    most: float = inf
     items: list[Payload] = attrs.field(factory=list, init=False)
     largest: int = attrs.field(default=0, init=False)
     _size: int = attrs.field(default=0, init=False)

@@ -180,7 +180,7 @@ class Ingest:
         data_type = setup.data_mime_type
         going_on = True
         while going_on:
-            going_on = await self._fill(gathering)
+            going_on = await self.fill(gathering)
             items = []
             for payload in gathering.take():
                 item = own_metadata(payload, data_type, setup.metadata_mime_type)
@@ -215,14 +215,15 @@ class Ingest:
             if left := self._channels.pop(id(setup)) - 1:
                 self._channels[id(setup)] = left
 
-    async def _fill(self, gathering: Gathering) -> bool:
-        """Gather events; return whether more may come."""
+    async def fill(self, gathering: Gathering) -> bool:
+        """Gather events; return whether more may come.
+
+        Raises:
+            RSocketError: The stream has failed, and no event was taken.
+        """
         going_on = False
-        with self.until_stopped():
-            try:
-                await gathering.fill()
-            except trio.EndOfChannel:
-                return False
+        with self.until_stopped(), suppress(trio.EndOfChannel):
+            await gathering.fill()
             going_on = True
         if not going_on:
             drain(gathering)

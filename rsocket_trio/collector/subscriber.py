@@ -15,7 +15,7 @@ from ..protocol.retry import Retry
 from ..spool import SpoolError
 from .feeds import Feed, source_of
 from .gathering import Gathering, batches_of
-from .ingest import Ingest, drain
+from .ingest import Ingest
 from .ingest_config import IngestConfig
 from .messages import SubscriptionStatistics
 from .own_metadata import own_metadata
@@ -149,16 +149,8 @@ class Subscriber:
         gathering = Gathering(feed.stream, self._config)
         data_type = self._mime_type
         while True:
-            more = False
             gathering.most = granted
-            with self._ingest.until_stopped():
-                try:
-                    await gathering.fill()
-                except trio.EndOfChannel:
-                    return
-                more = True
-            if not more:
-                drain(gathering)
+            more = await self._ingest.fill(gathering)
             # A larger event may come again; smaller ones are believed step by step.
             self._event_size = max(gathering.largest, self._event_size // 2, _LEAST_SIZE)
             items = []

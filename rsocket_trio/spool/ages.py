@@ -55,7 +55,7 @@ class Ages:
     def __init__(self, head: int) -> None:
         self._head: Final = head
         self._opened: Final = monotonic()
-        self._steps: Final = deque([_Step(0, now() - self._opened)])
+        self._steps: Final = deque([_Step(head, now() - self._opened)])
 
     def stamp(self, first: int) -> float:
         """Return the wall time, for batches from the offset ``first`` on."""

@@ -95,7 +95,7 @@ class Writer:
         self._path = database_of(directory)
         self._log_path = f"{self._path}-wal"
         self._log_limit = 4 * config.checkpoint_size
-        self._next_try = 0
+        self._next_try = self._log_limit
         self._in_doubt = False
         # The room that could be made on the disk was not enough for batches.
         self._in_vain = False
@@ -309,12 +309,11 @@ class Writer:
         """
         size = self._log_size()
         if size < self._log_limit:
-            self._next_try = 0
-        if size < max(self._log_limit, self._next_try):
-            return
-        empty_log(self._connection)
-        # A reader that hangs is waited for rarely.
-        self._next_try = self._log_size() + self._log_limit
+            self._next_try = self._log_limit
+        elif size >= self._next_try:
+            empty_log(self._connection)
+            # A reader that hangs is waited for rarely.
+            self._next_try = self._log_size() + self._log_limit
 
     def _log_size(self) -> int:
         try:

@@ -283,7 +283,7 @@ async def test_types_of_metadata_in_capital_letters(directory):
         async with connect(collector.uris[0]) as requester:
             sent = [Payload(b"1", entries), Payload(b"2", entries)]
             async with requester.request_channel(sent) as replies:
-                await replies.receive()
+                assert [each async for each in replies]
         assert {each.facts["mime"] for each in stored(directory)} == {"application/json"}
         assert payloads(directory) == [Payload(b"1"), Payload(b"2")]
 

@@ -676,6 +676,7 @@ async def test_identity_and_offset_name_a_line(tmp_path, receiver):
     keys = [event["log"]["file"]["id"] for event in receiver.seen]
     assert keys[0] == keys[1], "the same line, sent again"
     assert len(set(keys)) == 3
+    assert all(re.fullmatch("[0-9a-f]{16}", key) for key in keys)
 
 
 async def test_a_truncated_file_whose_writer_does_not_append(tmp_path, receiver):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -275,7 +276,8 @@ async def test_version_1(directory, count):
         before = spool.epoch
         assert (before is None) == (count == 0)
         await spool.append(lines(4))
-        assert spool.epoch not in (None, before)
+        assert spool.epoch != before
+        assert re.fullmatch("[0-9a-f]{16}", spool.epoch)
         assert count == 0 or spool.epoch_end(before) == count
         assert describe_spool(directory).instances == (need,)
 

@@ -697,9 +697,10 @@ def added(record, event):
         ({"uris": "http://x"}, ValueError, "lumberjack"),
         ({"uris": []}, ValueError, "name an address"),
         ({"uris": 7}, TypeError, "int"),
-        ({"on_full": "drop"}, ValueError, "on_full must be one of"),
-        ({"max_records": 0}, ValueError, "max_records must be at least 1"),
-        ({"max_records": True}, TypeError, "max_records must be an int"),
+        ({"on_full": "drop"}, ValueError, "^on_full must be 'drop_newest', 'drop_oldest' or"),
+        ({"max_records": 0}, ValueError, "^max_records must be at least 1"),
+        ({"max_records": True}, TypeError, "^max_records must be of type int"),
+        ({"max_event_size": 1023}, ValueError, "^max_event_size must be at least 1024"),
         ({"linger": -1}, ValueError, "linger must be at least 0"),
         ({"fields": {1: "a"}}, TypeError, "fields must be a mapping with text as keys"),
         ({"linger": "1"}, TypeError, "linger must be a number"),
@@ -754,8 +755,11 @@ def test_the_ident_of_a_thread_says_nothing(receiver, log):
     assert receiver.messages == ["first", "same ident"]
 
 
-def test_own_records_are_known_behind_a_queue(receiver, caplog):
-    """The thread that delivers them is another one. Those of another process are shipped."""
+def test_own_records_are_known_behind_a_queue(receiver, caplog, capsys, monkeypatch):
+    """The thread that delivers them is another one. Those of another process are shipped.
+
+    They are shown by the handler whose thread has made them, and by no other.
+    """
     lines = queue.SimpleQueue()
     sender = logging.handlers.QueueHandler(lines)
     ours = logging.getLogger("rsocket_trio")
@@ -768,8 +772,11 @@ def test_own_records_are_known_behind_a_queue(receiver, caplog):
         ours.removeHandler(sender)
         failing.close()
     handler = LumberjackHandler(receiver.uri)
+    capsys.readouterr()
+    monkeypatch.setattr(ours, "propagate", False)
     assert not handler.handle(found)
     assert handler.statistics().records == 0
+    assert not capsys.readouterr().err
     elsewhere = logging.makeLogRecord({**vars(found), MARK: "another process"})
     assert handler.handle(elsewhere)
     handler.close()
