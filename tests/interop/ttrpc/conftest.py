@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
+import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from tests.programs import ROOT, environment
 
 PEERS = ["ttrpc (Go)", "ttrpc (Rust)"]
 
@@ -51,3 +57,31 @@ def directory():
 def address(directory):
     """The address of a Unix socket that does not exist yet."""
     return f"unix://{directory}/socket"
+
+
+@pytest.fixture
+def generate(tmp_path):
+    """``generate(*files)`` copies files into the test's directory; protoc writes their modules."""
+
+    def run(*files):
+        for file in files:
+            shutil.copy(file, tmp_path)
+        protos = sorted(tmp_path.glob("*.proto"))
+        argv = [sys.executable, "-m", "rsocket_trio", "ttrpc", "generate", *map(str, protos)]
+        subprocess.run(argv, env=environment(), cwd=tmp_path, check=True, timeout=60)
+
+    return run
+
+
+@pytest.fixture
+def from_page(tmp_path, generate):
+    """``from_page(page, *names)`` writes these files of a page into the test's directory."""
+
+    def write(page, *names):
+        text = Path(ROOT, "docs/howto", page).read_text()
+        for name in names:
+            mark = rf"<!-- file: {re.escape(name)} -->\n```\w+\n(.*?)```"
+            (tmp_path / name).write_text(re.search(mark, text, re.DOTALL).group(1))
+        generate()
+
+    return write

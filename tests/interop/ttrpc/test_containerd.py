@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -218,13 +216,6 @@ async def bound(socket):
     yield
 
 
-def generate(files, directory):
-    """Copy ``.proto`` files there, and write their modules."""
-    copies = [shutil.copy(file, directory) for file in files]
-    argv = [sys.executable, "-m", "rsocket_trio", "ttrpc", "generate", *copies]
-    subprocess.run(argv, env=environment(), cwd=directory, check=True, timeout=60)
-
-
 async def test_the_life_of_a_container(root, generation, task, peers, directory):
     """We do with a shim what containerd does, and its client tells our server the events."""
     put, topics = trio.open_memory_channel(100)
@@ -261,13 +252,12 @@ async def test_the_life_of_a_container(root, generation, task, peers, directory)
         await shut_down(client, task)
 
 
-async def test_the_example(root, generation, task, programs, tmp_path, directory):
+async def test_the_example(root, generation, task, programs, generate, tmp_path, directory):
     """Its commands tell the state of a container, run another process in it, and see both end.
 
     The third one is stopped by Ctrl-C: the process in the container goes with it.
     """
-    generate(EXAMPLE.glob("*.proto"), tmp_path)
-    shutil.copy(EXAMPLE / "tasks.py", tmp_path)
+    generate(*EXAMPLE.glob("*.proto"), EXAMPLE / "tasks.py")
     bundle = directory / "interop" / root.CONTAINER
     bundle.parent.mkdir()
     socket = str(directory / "events.sock")
@@ -324,25 +314,25 @@ async def test_the_example(root, generation, task, programs, tmp_path, directory
                 pass
 
 
-async def test_the_program_of_the_page(root, generation, tmp_path, directory):
+async def test_the_shim_of_the_page(root, generation, from_page, tmp_path, directory):
     """What docs/howto/ttrpc-containerd.md says about shims, followed to the letter."""
-    page = (ROOT / "docs/howto/ttrpc-containerd.md").read_text()
-    for name in ("shim.proto", "state.py"):
-        marked = re.search(rf"<!-- file: {re.escape(name)} -->\n```\w+\n(.*?)```", page, re.DOTALL)
-        (directory / name).write_text(marked.group(1))
-    generate([directory / "shim.proto"], tmp_path)
-    shutil.copy(directory / "state.py", tmp_path)
+    from_page("ttrpc-containerd.md", "shim.proto", "state.py")
     bundle = directory / root.CONTAINER
     bundle.mkdir()
     async with root.shim(bundle, generation=generation):
-        done = await trio.run_process(
-            [sys.executable, str(tmp_path / "state.py"), str(bundle)],
-            env=environment(),
-            capture_stdout=True,
-        )
+        argv = [sys.executable, str(tmp_path / "state.py"), str(bundle)]
+        done = await trio.run_process(argv, env=environment(), capture_stdout=True)
     first, second = done.stdout.decode().splitlines()
     assert first.startswith("the shim is the process ")
     assert second.startswith("NOT_FOUND: container not created")
+
+
+async def test_the_event_of_the_page(root, from_page, tmp_path, directory):
+    """What the same page says about events: containerd takes the one of its program."""
+    from_page("ttrpc-containerd.md", "events.proto", "task.proto", "publish.py")
+    async with root.containerd(directory) as containerd:
+        argv = [sys.executable, str(tmp_path / "publish.py"), f"unix://{containerd.ttrpc}"]
+        await trio.run_process(argv, env=environment())
 
 
 def cannot_run(root, bundle):

@@ -188,6 +188,21 @@ async def test_a_plugin_that_the_runtime_starts(runtime, tmp_path, configuration
         assert shares(created["adjust"]) == expected
 
 
+async def test_the_plugin_of_the_page(runtime, programs, from_page, tmp_path):
+    """What docs/howto/ttrpc-nri.md says, followed to the letter."""
+    from_page("ttrpc-nri.md", "nri.proto", "plugin.py")
+    async with runtime() as there:
+        argv = [sys.executable, "-u", str(tmp_path / "plugin.py"), str(there.socket)]
+        async with programs.running(programs.ends_with_stdin(argv)) as here:
+            assert await here.line() == "configured by interop"
+            assert await here.line() == "1 containers are there"
+            await there.said("synchronized")
+            created = await there.run_container("web", {})
+            (added,) = created["adjust"]["env"]
+            assert added["key"] == "HOST_NAME"
+            assert await here.line() == "a new container: web"
+
+
 class Slow:
     """A plugin that does not answer in time.
 
