@@ -25,6 +25,7 @@ from .sockets.allowed import Allowed, check_allowed
 from .sockets.connected import Peer
 from .sockets.connection_limit import ConnectionLimit
 from .sockets.serving import RunningServer, Serving
+from .sockets.shared import check_reuse_port, check_unshared
 from .sockets.tls import check_context
 from .transports import accept_transports
 from .transports.base import FrameTransport
@@ -100,6 +101,7 @@ async def serve(
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
     health_path: str | None = None,
+    reuse_port: bool = False,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -113,8 +115,12 @@ async def serve(
             called once per connection and returns a responder.
         uris: Where to listen: ``tcp://host:port``, ``tls://host:port``, ``unix:///path``,
             ``ws://host:port/path``, ``wss://host:port/path``, as text or as a `Uri`. Port 0 is any
-            free port. If all addresses are of another wire, e.g. ``rsio://host:port``, its server
-            serves: `rsocket_trio.rsio.serve` or `rsocket_trio.ttrpc.serve`.
+            free port. Or on a listening socket that is open already, by the number of its
+            descriptor or its name at systemd: ``fd://3``, ``systemd://NAME``, ``systemd:`` for all
+            that it has opened; with TLS or WebSocket ``tls+fd://3``, ``ws+systemd://NAME/path`` and
+            so on. A socket of your own is ``f"fd://{sock.detach()}"``; the server closes it. If all
+            addresses are of another wire, e.g. ``rsio://host:port``, its server serves:
+            `rsocket_trio.rsio.serve` or `rsocket_trio.ttrpc.serve`.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``; an error if no address uses TLS.
         resume: Keep the sessions of clients that ask for resumption when their connection is lost:
@@ -138,6 +144,10 @@ async def serve(
             disconnected at once, before anything of the protocol is read. By default all.
         health_path: WebSocket: a path for health checks, e.g. ``/healthz``. A GET is answered with
             HTTP 200, and with 503 while the server stops.
+        reuse_port: Let other processes of this user listen on the same ports of TCP
+            (SO_REUSEPORT), e.g. a second one of this program. The kernel spreads connections by
+            their hash, not evenly; and those that wait when one process stops are reset.
+            `rsocket_trio.workers.serve_workers` has neither fault.
         task_status: Gets the `Server` when every address accepts connections.
 
     Raises:
@@ -145,8 +155,9 @@ async def serve(
         TypeError: The responder or another argument is of a wrong type.
         ValueError: A URI, a protocol or an origin is wrong; there is no URI or no protocol; the TLS
             context is missing; no address has a use for ``ssl_context`` or ``allowed_origins``;
-            the addresses belong to several wires, or their wire has no use for an argument; or
-            ``max_connections`` is less than 1.
+            the addresses belong to several wires, or their wire has no use for an argument;
+            ``max_connections`` is less than 1; or ``resume`` is given for an address that other
+            processes may share, without `ServerResume.sole_process`.
 
     Checkpoint: always.
     If cancelled: at once, handlers are cancelled and connections closed. `Server.aclose` is the
@@ -166,6 +177,7 @@ async def serve(
             "allowed_origins": (allowed_origins, None),
             "allow": (allow, None),
             "health_path": (health_path, None),
+            "reuse_port": (reuse_port, False),
         }
         options = {name: value for name, (value, usual) in given.items() if value is not usual}
         await serve_other_wire(wire, responder, uris, options, task_status)
@@ -176,6 +188,9 @@ async def serve(
     check_allowed(allow, parsed)
     check_context(ssl_context, parsed, server_side=True)
     origins = check_web_options(parsed, allowed_origins, health_path)
+    check_reuse_port(reuse_port, parsed)
+    if resume is not None:
+        check_unshared(parsed, reuse_port=reuse_port, sole_process=resume.sole_process)
     serving = Serving()
     listen = partial(
         accept_transports,
@@ -187,6 +202,7 @@ async def serve(
         allowed_origins=origins,
         allow=allow,
         health_path=health_path,
+        reuse_port=reuse_port,
     )
     server = make(Server, serving, service)
     listeners = [(uri, listen) for uri in parsed]

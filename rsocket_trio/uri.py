@@ -4,7 +4,11 @@
 
 The addresses of some wires have other kinds of places (`AddressKind`):
 
-    vsock://cid:port   hvsock:///path:port   fd://3
+    vsock://cid:port   hvsock:///path:port
+
+A server of each wire may listen on a socket that another program has opened:
+
+    fd://3   systemd://NAME   tls+fd://3   ws+fd://3/path   ws+systemd://NAME/path   rsio+fd://3
 
 This module only reads the text: it does not resolve names or open sockets. Each scheme belongs to a
 wire (a protocol, or a family of protocols that share addresses). A wire registers its schemes, and
@@ -32,7 +36,9 @@ __all__ = [
     "Scheme",
     "Uri",
     "as_uri",
+    "check_dialled",
     "default_port",
+    "is_opened",
     "kind_of",
     "owner_of",
     "parse_uri",
@@ -59,6 +65,7 @@ class AddressKind(Enum):
     VSOCK = "cid:port: a virtual machine, or its host (vsock(7))"
     HYBRID_VSOCK = "path:port: a Unix socket of a hypervisor, and a port in its virtual machine"
     DESCRIPTOR = "the number of an open file descriptor"
+    ACTIVATION = "the name of listening sockets that systemd has opened"
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +80,7 @@ class Scheme:
         is_encrypted: Whether the connection uses TLS.
         is_websocket: Whether frames travel as WebSocket messages, so that addresses have a path.
         kind: What the address names.
+        is_dialled: Whether clients can use it.
     """
 
     name: str
@@ -82,19 +90,44 @@ class Scheme:
     is_encrypted: bool = False
     is_websocket: bool = False
     kind: AddressKind = AddressKind.INTERNET
+    is_dialled: bool = True
 
 
 _REGISTERED: Final[dict[str, Scheme]] = {}
 
+_OPENED: Final = (
+    ("fd", "3", AddressKind.DESCRIPTOR),
+    ("systemd", "NAME", AddressKind.ACTIVATION),
+)
+"""Where a server finds a socket that is open already."""
+
 
 def register_scheme(scheme: Scheme) -> None:
     """Make `parse_uri` read addresses of a further scheme.
+
+    One with ports has others beside it, for servers on sockets that are open already: of ``ws``
+    they are ``ws+fd`` and ``ws+systemd``, of ``tcp`` itself ``fd`` and ``systemd``.
 
     Raises:
         ValueError: There is another scheme of this name.
     """
     if _REGISTERED.setdefault(scheme.name, scheme) != scheme:
         raise ValueError(f"there is another scheme {scheme.name!r}")
+    if scheme.kind is not AddressKind.INTERNET:
+        return
+    for place, example, kind in _OPENED:
+        name = f"{scheme.name}+{place}".replace("tcp+", "")
+        _REGISTERED.setdefault(
+            name,
+            attrs.evolve(
+                scheme,
+                name=name,
+                example=f"{name}://{example}" + "/path" * scheme.is_websocket,
+                default_port=None,
+                kind=kind,
+                is_dialled=False,
+            ),
+        )
 
 
 for _scheme in (
@@ -130,6 +163,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _VSOCK: Final = re.compile(r"([^/:?]*)(?::([^/?]*))?/?")
 _CIDS: Final = {"any": VSOCK_ANY, "-1": VSOCK_ANY, "hypervisor": 0, "local": 1, "host": 2}
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_SOCKET_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{0,255}")
 _MASK: Final = "***"
 _PATHS: Final = frozenset((AddressKind.UNIX, AddressKind.HYBRID_VSOCK))
 
@@ -152,6 +186,7 @@ class Uri:
         scheme: ``tcp``, ``tls``, ``unix``, ``ws`` or ``wss``, or the scheme of another wire.
         host: Name or address, an IPv6 address without its brackets; empty for ``unix``. vsock: the
             cid as a decimal number, or ``any``. ``fd``: the number of the descriptor.
+            ``systemd``: the name of the sockets; empty for all that it has opened.
         port: 0 to 65535, of vsock to 4294967294; 0 gives a server any free port. 0 for ``unix``.
         path: ``unix``: the path of the socket file, not percent-encoded, or ``@`` and the name of
             an abstract socket. WebSocket: the path of the request, with its query. Else empty.
@@ -182,7 +217,7 @@ class Uri:
     @property
     def authority(self) -> str:
         """``host:port``, an IPv6 address in brackets; empty for ``unix``."""
-        if kind_of(self) is AddressKind.DESCRIPTOR:
+        if is_opened(self):
             return self.host
         return join_host_port(self.host, self.port) if self.host else ""
 
@@ -203,6 +238,21 @@ def kind_of(uri: Uri) -> AddressKind:
     """Return what an address names."""
     scheme = _REGISTERED.get(uri.scheme)
     return AddressKind.INTERNET if scheme is None else scheme.kind
+
+
+def is_opened(uri: Uri) -> bool:
+    """Return whether an address is a socket that another program may have opened."""
+    return kind_of(uri) in (AddressKind.DESCRIPTOR, AddressKind.ACTIVATION)
+
+
+def check_dialled(uri: Uri) -> None:
+    """Check that clients can use an address.
+
+    Raises:
+        ValueError: It is only for servers.
+    """
+    if not _REGISTERED[uri.scheme].is_dialled:
+        raise ValueError(f"{shown(uri)} is a listening socket: only a server can use it")
 
 
 def default_port(uri: Uri) -> int | None:
@@ -236,14 +286,15 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
     example = next(iter(allowed.values())).example
     found = _SCHEME.match(text)
     scheme = None if found is None else allowed.get(found[1].lower())
-    is_descriptor = scheme is not None and scheme.kind is AddressKind.DESCRIPTOR
-    if found is None or not (found[2] or is_descriptor):
+    opened = scheme is not None and scheme.kind in {kind for _, _, kind in _OPENED}
+    if found is None or not (found[2] or opened):
         raise _refusal(text, "it has no scheme", example)
     if scheme is None:
         name = found[1].lower()
+        known = (each.name for each in allowed.values() if each.is_dialled)
         raise _refusal(
             text,
-            f"the scheme {name!r} is not one of {', '.join(allowed)}{_hint_at_owner(name, wire)}",
+            f"the scheme {name!r} is not one of {', '.join(known)}{_hint_at_owner(name, wire)}",
             example,
         )
     example = scheme.example
@@ -261,8 +312,8 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
                 return _hybrid_vsock_uri(scheme, place)
             case AddressKind.VSOCK:
                 return _vsock_uri(scheme, place)
-            case AddressKind.DESCRIPTOR:
-                return _descriptor_uri(scheme, place)
+            case AddressKind.DESCRIPTOR | AddressKind.ACTIVATION:
+                return _opened_uri(scheme, place)
             case AddressKind.INTERNET:
                 return _internet_uri(scheme, text)
     except ValueError as error:
@@ -309,7 +360,11 @@ def as_uri(address: str | Uri, wire: str = RSOCKET) -> Uri:
 def schemes_with(uri: Uri, ability: Callable[[Scheme], bool]) -> str:
     """Return the schemes of the same wire that can do something, e.g. ``ws:// or wss://``."""
     wire = _REGISTERED[uri.scheme].wire
-    able = [each.name for each in _REGISTERED.values() if each.wire == wire and ability(each)]
+    able = [
+        each.name
+        for each in _REGISTERED.values()
+        if each.wire == wire and each.is_dialled and ability(each)
+    ]
     return " or ".join(f"{name}://" for name in able)
 
 
@@ -365,9 +420,7 @@ def _internet_uri(scheme: Scheme, text: str) -> Uri:
         raise ValueError("it has no port")
     path = ""
     if scheme.is_websocket:
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        if not path.isascii():
-            raise ValueError("the path must be ASCII: percent-encode the rest")
+        path = _ascii_path((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
     elif parts.path not in {"", "/"} or parts.query:
         raise ValueError(f"a {scheme.name} address has no path or query")
     return Uri(scheme=scheme.name, host=host, port=port, path=path)
@@ -426,10 +479,24 @@ def _vsock_port(text: str) -> int:
     return int(text)
 
 
-def _descriptor_uri(scheme: Scheme, place: str) -> Uri:
+def _opened_uri(scheme: Scheme, place: str) -> Uri:
+    path = ""
+    if scheme.is_websocket:
+        place, _, path = place.partition("/")
+        path = _ascii_path(f"/{path}")
+    if scheme.kind is AddressKind.ACTIVATION:
+        if not _SOCKET_NAME.fullmatch(place):
+            raise ValueError(f"{place!r} is not the name of a socket (FileDescriptorName=)")
+        return Uri(scheme=scheme.name, host=place, path=path)
     if not _NUMBER.fullmatch(place) or int(place) >= 2**31:
         raise ValueError(f"{place!r} is not the number of a file descriptor")
-    return Uri(scheme=scheme.name, host=str(int(place)))
+    return Uri(scheme=scheme.name, host=str(int(place)), path=path)
+
+
+def _ascii_path(path: str) -> str:
+    if not path.isascii():
+        raise ValueError("the path must be ASCII: percent-encode the rest")
+    return path
 
 
 def _quoted(path: str) -> str:

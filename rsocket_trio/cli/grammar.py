@@ -120,8 +120,8 @@ def _add_serve(commands: Commands) -> None:
         type=any_address,
         action="append",
         required=True,
-        help="address to listen on, of RSocket or rsio; port 0 means any free port; may be"
-        " repeated",
+        help="address to listen on, of RSocket or rsio; port 0 means any free port; fd://3 and"
+        " systemd://NAME are sockets that are open already; may be repeated",
     )
     parser.add_argument(
         "--grace",
@@ -152,6 +152,18 @@ def _add_serve(commands: Commands) -> None:
         metavar="SECONDS",
         type=above_zero,
         help="let clients resume a session up to SECONDS after they lose the connection",
+    )
+    parser.add_argument(
+        "--sole-process",
+        action="store_true",
+        help="with --resume on a socket that another program has opened (fd://, systemd://), or"
+        " with --reuse-port: no other process accepts connections there",
+    )
+    parser.add_argument(
+        "--reuse-port",
+        action="store_true",
+        help="let other processes listen on the same ports of TCP; connections are not spread"
+        " evenly, and those that wait when a process stops are reset",
     )
     parser.add_argument(
         "--max-connections",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import trio
 
 from rsocket_trio.os_support import RELOAD_SIGNALS
+from rsocket_trio.sockets.systemd import notify
 
 from .exits import Failure
 from .logs import logger
@@ -65,6 +67,8 @@ async def reload_at_hangup(
 
 
 async def _read_again(files: Sequence[Reloadable]) -> None:
+    # sd_notify(3), for Type=notify-reload: READY=1 is the end of it, also if nothing has changed.
+    notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
     try:
         for each in files:
             # In a thread: a disk may be slow, and a key may ask for its password.
@@ -73,6 +77,7 @@ async def _read_again(files: Sequence[Reloadable]) -> None:
         logger.error("SIGHUP: what was read before stays in use: %s", error)
     else:
         logger.info("SIGHUP: new connections get what is now in the files")
+    notify("READY=1")
 
 
 def _terminals() -> list[int]:

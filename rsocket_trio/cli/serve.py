@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     options: dict[str, Any] = {
         "max_connections": args.max_connections,
         "allow": _allow(args),
+        "reuse_port": args.reuse_port,
     }
     web = _web_options(args)
     target = load_target(args.target, rsocket=bool(plain), rsio=bool(rsio))
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
                 *plain,
                 ssl_context=context if _any_encrypted(plain) else None,
                 lease=_lease(args),
-                resume=None if args.resume is None else ServerResume(session_lifetime=args.resume),
+                resume=_resume(args),
                 **(web if _any_websocket(plain) else {}),
                 **options,
             )
@@ -172,6 +173,12 @@ def _web_options(args: argparse.Namespace) -> dict[str, Any]:
             if value is not None:
                 raise Failure(f"{option} works only with ws:// and wss:// addresses", USAGE)
     return {"allowed_origins": args.allow_origin, "health_path": args.health_path}
+
+
+def _resume(args: argparse.Namespace) -> ServerResume | None:
+    if args.resume is None:
+        return None
+    return ServerResume(session_lifetime=args.resume, sole_process=args.sole_process)
 
 
 def _lease(args: argparse.Namespace) -> LeaseOptions | None:

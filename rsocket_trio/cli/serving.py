@@ -10,6 +10,7 @@ import trio
 
 from rsocket_trio import Allow, Responder, Router
 from rsocket_trio.os_support import STOP_SIGNALS
+from rsocket_trio.sockets.systemd import notify, watchdog_interval
 from rsocket_trio.uri import AddressKind, Uri, kind_of, shown
 
 from .exits import DONE, UNREACHABLE, USAGE, Failure
@@ -74,11 +75,13 @@ async def serve_until_stopped(
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace, rest)
             nursery.start_soon(stop.watch, signals)
+            nursery.start_soon(_watchdog)
             await nursery.start(reload_at_hangup, files, stop.stop)
             try:
                 server = stop.server = await _start(nursery, run)
                 lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)
                 await Writer().write(lines.encode())
+                notify("READY=1")
                 if work is not None:
                     await work(server)
                     nursery.cancel_scope.cancel(reason="the work is done")
@@ -97,6 +100,15 @@ async def _start(nursery: trio.Nursery, start: Callable[..., Awaitable[None]]) -
     except OSError as error:
         raise Failure(str(error.strerror or error), UNREACHABLE) from error
     return server
+
+
+async def _watchdog() -> None:
+    """Tell systemd that this process is alive, as often as it asks for."""
+    interval = watchdog_interval()
+    if interval is not None:
+        while True:
+            notify("WATCHDOG=1")
+            await trio.sleep(interval)
 
 
 class _Stop:
@@ -129,6 +141,7 @@ class _Stop:
             self._nursery.start_soon(self._close, self.server)
 
     async def _close(self, server: RunningServer) -> None:
+        notify("STOPPING=1")
         logger.info("stopping: %s have %g s to finish", self._rest, self._grace)
         await server.aclose(grace=self._grace)
         self._nursery.cancel_scope.cancel(reason="stopped")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ..field_checks import COUNT, SECONDS, instance_of, sized, whole
+from ..field_checks import COUNT, FLAG, SECONDS, instance_of, sized, whole
 from ..protocol.retry import Retry
 from .session_store import MemorySessionStore, SessionStore
 
@@ -77,6 +77,10 @@ class ServerResume:
             can know how random its token is.
         store: Finds the sessions. Calls of `serve_transport` and `serve` with the same options, or
             the same store, resume each other's sessions.
+        sole_process: Whether no other process accepts connections at the addresses of the server.
+            Sessions live in one process: where several accept, most clients that come back would
+            find another one, and lose theirs. So ``serve`` refuses sockets that others have opened
+            (``fd://``, ``systemd://``) and ``reuse_port`` for resumption unless this is true.
     """
 
     session_lifetime: float = attrs.field(default=60.0, validator=SECONDS)
@@ -84,6 +88,7 @@ class ServerResume:
     max_retained_size: int = attrs.field(default=_RETAINED, validator=COUNT)
     min_token_size: int = attrs.field(default=_MIN_TOKEN, validator=whole(1, _MAX_TOKEN))
     store: SessionStore = attrs.field(factory=MemorySessionStore, validator=_check_store)
+    sole_process: bool = attrs.field(default=False, validator=FLAG)
     _kept: set[ServerSession] = attrs.field(init=False, factory=set, repr=False, eq=False)
 
 

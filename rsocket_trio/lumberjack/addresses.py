@@ -1,4 +1,7 @@
-"""The addresses of Lumberjack: ``lumberjack://host:port`` and, with TLS, ``lumberjacks://``."""
+"""The addresses of Lumberjack: ``lumberjack://host:port`` and, with TLS, ``lumberjacks://``.
+
+For servers also ``lumberjack+fd://3`` and ``lumberjack+systemd://NAME``, sockets that are open.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The addresses of rsio: `rsio_uri`.
 
 rsio://host:port   rsios://host:port   rsio+unix:///path
-rsio+ws://host:port/path   rsio+wss://host:port/path
+rsio+ws://host:port/path   rsio+wss://host:port/path   rsio+fd://3   rsio+systemd://NAME
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ def rsio_uri(address: str | Uri) -> Uri:
     ``rsio+unix://@name``                a socket of Linux's abstract namespace
     ``rsio+ws://127.0.0.1:7981/rsio``    WebSocket
     ``rsio+wss://example.org/rsio``      WebSocket over TLS
+    ``rsio+fd://3``                      for servers: a listening socket that is open already; also
+                                         ``rsios+fd://3``, ``rsio+ws+fd://3/rsio`` and so on
+    ``rsio+systemd://NAME``              for servers: those that systemd has opened with this name
     ===================================  ==========================================================
 
     Raises:

@@ -24,6 +24,7 @@ from ..sockets.connected import Peer
 from ..sockets.connection_limit import counts_of
 from ..sockets.listen import listen_for
 from ..sockets.serving import RunningServer, Serving
+from ..sockets.shared import check_reuse_port
 from ..sockets.tls import check_context
 from ..transports.base import FrameTransport
 from ..transports.listen import arrivals_at, check_web_options
@@ -181,6 +182,7 @@ async def serve(
     allow: Allowed | None = None,
     health_path: str | None = None,
     data_mime_type: str | None = None,
+    reuse_port: bool = False,
     task_status: trio.TaskStatus[RsioServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -211,6 +213,7 @@ async def serve(
             disconnected at once, before anything of the protocol is read. By default all.
         health_path: WebSocket: a path for health checks, as for `rsocket_trio.serve`.
         data_mime_type: For a Router: the MIME type of its results; JSON by default.
+        reuse_port: As for `rsocket_trio.serve`.
         task_status: Gets the `RsioServer` when every address accepts connections.
 
     Raises:
@@ -231,6 +234,7 @@ async def serve(
     check_allowed(allow, parsed)
     check_context(ssl_context, parsed, server_side=True)
     origins = check_web_options(parsed, allowed_origins, health_path)
+    check_reuse_port(reuse_port, parsed)
     arrivals = partial(
         arrivals_at,
         make=rsio_over,
@@ -241,6 +245,7 @@ async def serve(
         allowed_origins=origins,
         allow=allow,
         health_path=health_path,
+        reuse_port=reuse_port,
     )
     for uri in parsed:
         offer_alpn(uri, ssl_context)

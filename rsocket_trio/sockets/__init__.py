@@ -20,6 +20,9 @@ Kinds of sockets:
 - ``vsock``: between a virtual machine and its host
 - ``hybrid_vsock``: the same by the Unix socket of a hypervisor
 - ``adopt``: sockets that are open already, or inherited
+- ``systemd``: sockets that systemd has opened, and what it is told
+- ``workplace``: the connections that a worker process gets from its parent
+- ``shared``: what cannot be done at addresses that several processes serve
 - ``peer``: who is at the other end: addresses, and the credentials of a process
 - ``file_lock``: a lock between processes, for the file of a socket
 

@@ -10,12 +10,11 @@ from typing import TypeAlias
 
 import trio
 
-from ..uri import Uri
 from .byte_stream import ByteStream, TransportInfo
 from .direct import direct
 from .peer import facts_about, socket_addresses
 
-__all__ = ["OpenSocket", "adopt", "adopt_connection", "adopt_listener"]
+__all__ = ["OpenSocket", "adopt", "adopt_connection", "adopt_listener", "socket_of"]
 
 OpenSocket: TypeAlias = int | socket.socket | trio.socket.SocketType | trio.SocketStream
 """An open socket: the number of its descriptor, or an object of the standard library or of trio."""
@@ -51,8 +50,8 @@ def adopt_connection(source: int | socket.socket | trio.socket.SocketType) -> tr
     return trio.SocketStream(_checked(source, listens=False))
 
 
-def adopt_listener(uri: Uri) -> trio.SocketListener:
-    """Use the listening socket with the descriptor ``uri.host`` as a listener, which owns it.
+def adopt_listener(source: int | socket.socket) -> trio.SocketListener:
+    """Use a listening socket as a listener, which owns it. On failure it stays as it was.
 
     The file of a Unix socket stays when it is closed: who has made it removes it.
 
@@ -60,7 +59,7 @@ def adopt_listener(uri: Uri) -> trio.SocketListener:
         OSError: The descriptor is not open, or it is not a listening stream socket; the text says
             why.
     """
-    return trio.SocketListener(_checked(int(uri.host), listens=True))
+    return trio.SocketListener(_checked(source, listens=True))
 
 
 def _checked(
@@ -71,7 +70,7 @@ def _checked(
         _check(source, listens=listens)
         ready = source
     else:
-        ready = _socket_of(source)
+        ready = socket_of(source)
         try:
             _check(ready, listens=listens)
         except OSError:
@@ -81,7 +80,12 @@ def _checked(
     return trio.socket.from_stdlib_socket(ready) if isinstance(ready, socket.socket) else ready
 
 
-def _socket_of(descriptor: int) -> socket.socket:
+def socket_of(descriptor: int) -> socket.socket:
+    """Return the socket with this descriptor, which it owns.
+
+    Raises:
+        OSError: The descriptor is not open, or no socket; the text says so.
+    """
     try:
         return socket.socket(fileno=descriptor)
     except OSError as error:

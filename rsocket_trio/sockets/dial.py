@@ -10,7 +10,7 @@ from typing import TypeVar
 import trio
 
 from ..errors import ConnectFailed
-from ..uri import AddressKind, Uri, kind_of, shown
+from ..uri import AddressKind, Uri, check_dialled, kind_of, shown
 from .adopt import adopt_connection
 from .byte_stream import ByteStream, connected
 from .failures import describe_failure
@@ -49,10 +49,12 @@ async def dial(
     Raises:
         ConnectFailed: No connection could be made; the message says what failed, ``__cause__``
             holds the error.
+        ValueError: The address is only for servers.
 
     Checkpoint: always.
     If cancelled: nothing stays open.
     """
+    check_dialled(uri)
     try:
         stream = await _open(uri)
     except (OSError, UnicodeError) as error:
@@ -94,5 +96,5 @@ async def _open(uri: Uri) -> trio.SocketStream:
         case AddressKind.DESCRIPTOR:
             await trio.lowlevel.checkpoint()
             return adopt_connection(int(uri.host))
-        case AddressKind.INTERNET:
+        case AddressKind.INTERNET | AddressKind.ACTIVATION:  # the latter is not dialled
             return await connect_tcp(uri)

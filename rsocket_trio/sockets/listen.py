@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Generic, TypeVar
@@ -15,7 +15,7 @@ import trio
 
 from ..errors import ConnectFailed
 from ..log_policy import logger
-from ..uri import AddressKind, Uri, kind_of, shown
+from ..uri import AddressKind, Uri, is_opened, kind_of, shown
 from .adopt import adopt_listener
 from .allowed import Allowed, NotAllowed, admit
 from .byte_stream import ByteStream, connected
@@ -24,13 +24,15 @@ from .failures import describe_failure
 from .farewell import half_close
 from .patient_listener import PatientListener
 from .peer import socket_addresses
+from .systemd import activated
 from .tcp import bound_uri, listen_tcp
 from .tls import start_tls_server
 from .tls_stream import TLSStream
 from .unix import listen_unix
 from .vsock import bound_vsock_uri, listen_vsock
+from .workplace import HandedListener, workplace
 
-__all__ = ["Arrivals", "NoHandshake", "listen_for"]
+__all__ = ["Arrivals", "NoHandshake", "listen_for", "open_listeners"]
 
 T = TypeVar("T", bound=trio.abc.AsyncResource)
 
@@ -64,6 +66,7 @@ class Arrivals(Generic[T]):
         refuse: Answers a connection that is not served, before it is closed, with a reason;
             ``None`` closes it at once.
         drains: Whether connections are refused, and not left waiting, while the server stops.
+        reuse_port: Whether other processes may listen on the same port of TCP.
     """
 
     shake_hands: Callable[[ByteStream], Awaitable[T]]
@@ -75,6 +78,7 @@ class Arrivals(Generic[T]):
     allow: Allowed | None = None
     refuse: Callable[[trio.abc.Stream, str], Awaitable[None]] | None = None
     drains: bool = False
+    reuse_port: bool = False
 
 
 async def listen_for(
@@ -109,14 +113,18 @@ async def listen_for(
         raise ValueError(f"{shown(uri)} needs an ssl_context with a certificate")
     handler = _ConnectionHandler(uri, uri, arrivals)
     try:
-        bound, listeners = await _listen(uri)
+        bound, listeners = await open_listeners(uri, reuse_port=arrivals.reuse_port)
         if not uri.port:
             handler.listener = bound[0]
-        late = [_again(each) for each in listeners] if arrivals.drains else []
+        handed = [each for each in listeners if isinstance(each, HandedListener)]
+        late = [_again(each) for each in listeners] if arrivals.drains and not handed else []
+        serve = handler.serve
+        for each in handed:
+            serve, handler.excess = partial(each.counted, handler.serve), each.excess
         task_status.started(bound)
         patient = [PatientListener(listener, uri) for listener in listeners]
         try:
-            await trio.serve_listeners(handler.serve, patient, handler_nursery=handler_nursery)
+            await trio.serve_listeners(serve, patient, handler_nursery=handler_nursery)
         finally:
             if drain_nursery is not None and late:
                 drain_nursery.start_soon(trio.serve_listeners, handler.refuse_late, late)
@@ -131,8 +139,22 @@ def _again(listener: trio.abc.Listener[trio.SocketStream]) -> trio.SocketListene
     return trio.SocketListener(listener.socket.dup())
 
 
-async def _listen(uri: Uri) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.SocketStream]]]:
-    """Return the bound addresses and their listeners."""
+async def open_listeners(
+    uri: Uri, *, reuse_port: bool = False
+) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.SocketStream]]]:
+    """Return the bound addresses and their listeners: in a worker process those of its parent.
+
+    Raises:
+        OSError: The address cannot be listened on.
+
+    Checkpoint: always.
+    If cancelled: nothing stays open.
+    """
+    place = workplace()
+    handed = None if place is None else place.listener(uri)
+    if handed is not None:
+        await trio.lowlevel.checkpoint()
+        return handed.bound, [handed]
     match kind_of(uri):
         case AddressKind.UNIX:
             return [uri], [await listen_unix(uri)]
@@ -141,7 +163,16 @@ async def _listen(uri: Uri) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.
             return [bound_vsock_uri(uri, listener)], [listener]
         case AddressKind.DESCRIPTOR:
             await trio.lowlevel.checkpoint()
-            return [uri], [adopt_listener(uri)]
+            return [uri], [adopt_listener(int(uri.host))]
+        case AddressKind.ACTIVATION:
+            await trio.lowlevel.checkpoint()
+            given = activated(uri.host)
+            try:
+                return [uri], [adopt_listener(each) for each in given]
+            except OSError:
+                for each in given:
+                    each.close()
+                raise
         case AddressKind.HYBRID_VSOCK:
             reason = (
                 "such an address is for clients; a hypervisor passes the connections of its "
@@ -149,7 +180,7 @@ async def _listen(uri: Uri) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.
             )
             raise OSError(errno.EOPNOTSUPP, reason)
         case AddressKind.INTERNET:
-            listeners = await listen_tcp(uri)
+            listeners = await listen_tcp(uri, reuse_port=reuse_port)
             return [bound_uri(uri, listener) for listener in listeners], listeners
 
 
@@ -161,6 +192,7 @@ class _ConnectionHandler(Generic[T]):
     listener: Uri  # the same, with its port once that is known
     arrivals: Arrivals[T]
     handshakes: set[trio.CancelScope] = attrs.field(factory=set, init=False)
+    excess: Collection[trio.SocketStream] = attrs.field(default=(), init=False)
     stopped: bool = attrs.field(default=False, init=False)
 
     def stop(self) -> None:
@@ -191,7 +223,7 @@ class _ConnectionHandler(Generic[T]):
         name = self._name(stream)  # A closed socket has no address.
         counts = self.arrivals.counts
         try:
-            if counts.full:
+            if counts.full or stream in self.excess:
                 logger.warning(
                     "%s: closed a connection, as max_connections are open", shown(self.uri)
                 )
@@ -290,7 +322,8 @@ class _ConnectionHandler(Generic[T]):
     def _name(self, stream: trio.SocketStream) -> str:
         if self.uri.is_file:
             return "a peer"
-        nameless = kind_of(self.uri) is AddressKind.DESCRIPTOR  # It may be a Unix socket.
+        # One that was open already may be a Unix socket, whose peers have no name.
+        nameless = is_opened(self.uri)
         return socket_addresses(stream)[1] or ("a peer" if nameless else "a peer that is gone")
 
 

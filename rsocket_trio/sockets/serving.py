@@ -16,6 +16,7 @@ from ..entrance import Home
 from ..field_checks import argument, instance_of, number
 from ..uri import Uri, shown
 from .connected import Peer
+from .workplace import workplace
 
 __all__ = ["Listen", "RunningServer", "Serving"]
 
@@ -122,6 +123,9 @@ class RunningServer(ABC):
         self.uris = serving.uris
         self._serving = serving
         self._home = Home()
+        place = workplace()
+        if place is not None:
+            place.servers.add(self)
 
     @abstractmethod
     def _stop_connections(self, grace: float) -> None:

@@ -33,6 +33,7 @@ async def accept_transports(
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
     health_path: str | None = None,
+    reuse_port: bool = False,
     handler_nursery: trio.Nursery | None = None,
     drain_nursery: trio.Nursery | None = None,
     task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
@@ -60,6 +61,7 @@ async def accept_transports(
             all.
         health_path: WebSocket: a path that is answered with HTTP 200, for health checks, and with
             503 while ``drain_nursery`` goes on behind the listening.
+        reuse_port: Whether other processes may listen on the same port of TCP.
         handler_nursery: The nursery for connections, if they should outlive the listening.
         drain_nursery: See ``rsocket_trio.sockets.listen.listen_for``.
         task_status: Gets the addresses with their real ports, when they accept connections.
@@ -86,6 +88,7 @@ async def accept_transports(
         allowed_origins=normal_origins(allowed_origins),
         allow=allow,
         health_path=health_path,
+        reuse_port=reuse_port,
     )
     await listen_for(
         arrivals,
@@ -107,6 +110,7 @@ def arrivals_at(
     allowed_origins: Origins = None,
     allow: Allowed | None = None,
     health_path: str | None = None,
+    reuse_port: bool = False,
 ) -> Arrivals[FrameTransport]:
     """Return how connections that arrive at an address are handled, on every wire of transports.
 
@@ -120,6 +124,7 @@ def arrivals_at(
         allowed_origins: WebSocket: the web pages that may connect.
         allow: Whom to let in; ``None`` lets all in.
         health_path: WebSocket: a path for health checks.
+        reuse_port: Whether other processes may listen on the same port of TCP.
     """
     endpoint = Endpoint(path=uri.path, allowed_origins=allowed_origins, health_path=health_path)
     return Arrivals(
@@ -132,6 +137,7 @@ def arrivals_at(
         allow=allow,
         refuse=refuse_websocket if uri.is_websocket else None,
         drains=uri.is_websocket and health_path is not None,
+        reuse_port=reuse_port,
     )
 
 

@@ -2,6 +2,7 @@
 
     ttrpc+unix:///path     ttrpc+unix://@name         ttrpc+tcp://host:port
     ttrpc+vsock://cid:port ttrpc+hvsock:///path:port  ttrpc+fd://3
+    ttrpc+systemd://NAME
 
 Where only ttrpc is meant, ``ttrpc+`` may be left out, and ``unix://`` before an absolute path.
 """
@@ -18,7 +19,7 @@ __all__ = ["WIRE", "ttrpc_uri"]
 WIRE: Final = "ttrpc"
 
 _PREFIX: Final = "ttrpc+"
-_SHORT: Final = re.compile(r"(unix|tcp|vsock|hvsock|fd):", re.IGNORECASE)
+_SHORT: Final = re.compile(r"(unix|tcp|vsock|hvsock|fd|systemd):", re.IGNORECASE)
 
 for _scheme in (
     Scheme(
@@ -26,6 +27,12 @@ for _scheme in (
         wire=WIRE,
         example="ttrpc+unix:///run/app.sock",
         kind=AddressKind.UNIX,
+    ),
+    Scheme(
+        name="ttrpc+fd",  # a client may have inherited a connection
+        wire=WIRE,
+        example="ttrpc+fd://3",
+        kind=AddressKind.DESCRIPTOR,
     ),
     Scheme(name="ttrpc+tcp", wire=WIRE, example="ttrpc+tcp://127.0.0.1:7880"),
     Scheme(
@@ -39,12 +46,6 @@ for _scheme in (
         wire=WIRE,
         example="ttrpc+hvsock:///run/vm.sock:1024",
         kind=AddressKind.HYBRID_VSOCK,
-    ),
-    Scheme(
-        name="ttrpc+fd",
-        wire=WIRE,
-        example="ttrpc+fd://3",
-        kind=AddressKind.DESCRIPTOR,
     ),
 ):
     register_scheme(_scheme)
@@ -65,6 +66,8 @@ def ttrpc_uri(address: str | Uri) -> Uri:
                                           ``/run/vm.sock?port=1024`` means the same
     ``ttrpc+fd://3``                      an open socket that the process has inherited: a
                                           connection, or for servers a listening socket
+    ``ttrpc+systemd://NAME``              listening sockets that systemd has opened (`serve` of
+                                          RSocket has the same), only for servers
     ====================================  =========================================================
 
     Args:

@@ -410,3 +410,18 @@ def test_a_lifespan_that_fails(tmp_path: Path) -> None:
     assert done.stderr.endswith("ValueError: no database\n")
     assert "ExceptionGroup" not in done.stderr
     assert not done.stdout
+
+
+def test_systemd_is_told(start_cli: StartCli, tmp_path: Path, monkeypatch) -> None:
+    """When the server accepts, when it has read its files again, and when it stops."""
+    (tmp_path / "app.py").write_text(APP)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(30)
+        sock.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "3600000000")
+        process = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0")
+        assert [sock.recv(100) for _ in range(2)] == [b"WATCHDOG=1", b"READY=1"]
+        process.terminate()
+        assert sock.recv(100) == b"STOPPING=1"
+        assert process.wait(timeout=30) == 0

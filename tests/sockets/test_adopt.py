@@ -156,7 +156,7 @@ async def test_what_is_no_socket(tmp_path: Path) -> None:
             await reach(f"fd:{file.fileno()}")
         file.write("still open")
     with pytest.raises(OSError, match="the descriptor 2147483647 is not open"):
-        adopt_listener(ttrpc_uri("fd:2147483647"))
+        adopt_listener(2147483647)
 
 
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
@@ -199,7 +199,7 @@ async def test_a_connection_is_no_listener() -> None:
     here, there = socket.socketpair()
     with here, there:
         with pytest.raises(OSError, match="it is not a listening socket"):
-            adopt_listener(ttrpc_uri(f"fd:{here.fileno()}"))
+            adopt_listener(here.fileno())
         here.send(b"x")
 
 

@@ -33,6 +33,8 @@ FORMS = [
     ("fd:3", Uri(scheme="ttrpc+fd", host="3")),
     ("fd://3", Uri(scheme="ttrpc+fd", host="3")),
     ("FD://003", Uri(scheme="ttrpc+fd", host="3")),
+    ("systemd:", Uri(scheme="ttrpc+systemd")),
+    ("systemd://a.socket", Uri(scheme="ttrpc+systemd", host="a.socket")),
 ]
 
 
@@ -87,7 +89,7 @@ def test_addresses_of_rsocket_are_converted() -> None:
         ("run/app.sock", "no scheme"),
         ("localhost:1024", "no scheme"),
         ("unix:/run/app.sock", "no scheme"),
-        ("ttrpc://h:1", "'ttrpc' is not one of ttrpc.unix, ttrpc.tcp"),
+        ("ttrpc://h:1", "'ttrpc' is not one of ttrpc.unix, ttrpc.fd, ttrpc.tcp"),
         ("tls://h:1", "'tls' is not one of"),
         ("unix://run/app.sock", "absolute"),
         ("unix://@", "no name behind the @"),

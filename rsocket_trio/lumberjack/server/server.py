@@ -23,6 +23,7 @@ from ...sockets.connected import Peer
 from ...sockets.connection_limit import counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
+from ...sockets.shared import check_reuse_port
 from ...sockets.tls import check_context
 from ...uri import Uri
 from ..addresses import lumberjack_uri
@@ -173,6 +174,7 @@ async def serve(
     on_poison: Callable[[Poison], Awaitable[None] | None] | None = None,
     ssl_context: ssl.SSLContext | None = None,
     max_connections: int | None = None,
+    reuse_port: bool = False,
     task_status: trio.TaskStatus[LumberjackServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Receive events from Beats, Logstash and other senders of Lumberjack, until stopped.
@@ -188,7 +190,8 @@ async def serve(
             handled one after the other, those of several connections at the same time. The handler
             is cancelled if its sender leaves. Or a `rsocket_trio.Router`, whose events handler
             (`Router.events`) and guards are called.
-        uris: Where to listen: ``lumberjack://host:port``, or with TLS ``lumberjacks://host:port``.
+        uris: Where to listen: ``lumberjack://host:port``, or with TLS ``lumberjacks://host:port``;
+            or a socket that is open already: ``lumberjack+fd://3``, ``lumberjacks+systemd://NAME``.
             Port 0 is any free port; without a port it is 5044. Both versions of the protocol are
             served on each address.
         config: Times, sizes and limits.
@@ -203,6 +206,7 @@ async def serve(
             certificates of the senders, set its ``verify_mode`` to `ssl.CERT_REQUIRED`.
         max_connections: The connections that may be open at once over all addresses, handshakes
             included. One more is closed at once. By default only the system limits them.
+        reuse_port: As for `rsocket_trio.serve`.
         task_status: Gets the `LumberjackServer` when every address accepts connections.
 
     Raises:
@@ -228,6 +232,7 @@ async def serve(
     check_config(config)
     parsed = [lumberjack_uri(uri) for uri in uris]
     check_context(ssl_context, parsed, server_side=True)
+    check_reuse_port(reuse_port, parsed)
     shared = Shared(
         handler=handler,
         on_poison=on_poison,
@@ -242,6 +247,7 @@ async def serve(
         ssl_context=ssl_context,
         handshake_timeout=config.first_byte_timeout,
         counts=counts_of(max_connections),
+        reuse_port=reuse_port,
     )
     serving = Serving()
     server = make(LumberjackServer, serving, registry)

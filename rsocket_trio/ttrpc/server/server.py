@@ -22,6 +22,7 @@ from ...sockets.connected import Peer
 from ...sockets.connection_limit import counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
+from ...sockets.shared import check_reuse_port
 from ...uri import Uri
 from ..addresses import ttrpc_uri
 from ..carrier import OpenStream, as_byte_stream, carry
@@ -154,6 +155,7 @@ async def serve(
     allow: Allowed | None = None,
     max_connections: int | None = None,
     data_mime_type: str | None = None,
+    reuse_port: bool = False,
     task_status: trio.TaskStatus[TtrpcServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -175,6 +177,7 @@ async def serve(
         max_connections: The connections that may be open at once over all addresses. One more is
             closed at once. By default only the system limits them.
         data_mime_type: For a Router: the MIME type of the messages; by default that of protobuf.
+        reuse_port: As for `rsocket_trio.serve`.
         task_status: Gets the `TtrpcServer` when every address accepts connections.
 
     Raises:
@@ -192,6 +195,7 @@ async def serve(
     registry = _registry(services, config, middleware, data_mime_type)
     parsed = [ttrpc_uri(uri) for uri in uris]
     check_allowed(allow, parsed)
+    check_reuse_port(reuse_port, parsed)
     arrivals = Arrivals(
         shake_hands=_as_it_is,
         handle=registry.serve,
@@ -199,6 +203,7 @@ async def serve(
         handshake_timeout=config.connect_timeout,
         counts=counts_of(max_connections),
         allow=allow,
+        reuse_port=reuse_port,
     )
     serving = Serving()
     server = make(TtrpcServer, serving, registry)
