@@ -26,6 +26,7 @@ __all__ = [
     "EPOLL_EVENTS",
     "EPOLL_LASTING",
     "FILE_LOCKS",
+    "HANDED_SOCKETS",
     "NO_ABSTRACT_SOCKETS",
     "NO_UNIX_SOCKETS",
     "NO_VSOCK",
@@ -77,6 +78,10 @@ addresses raise an error that says so."""
 ABSTRACT_SOCKETS: bool = UNIX_SOCKETS and sys.platform.startswith("linux")
 """Unix sockets may have a name that is no file. If not, ``unix://@name`` addresses raise an error
 that says so."""
+
+HANDED_SOCKETS: bool = ABSTRACT_SOCKETS and hasattr(socket, "SOCK_SEQPACKET")
+"""A connection can be handed to another process, in a message that keeps its bounds. If not, there
+is one process for an address (`rsocket_trio.workers`)."""
 
 VSOCK: bool = hasattr(socket, "AF_VSOCK")
 """There are sockets between a virtual machine and its host. If not, ``vsock://`` addresses raise an

@@ -55,6 +55,8 @@ from rsocket_trio.rsio.errors import RsioError
 from rsocket_trio.sealed import Sealed
 from rsocket_trio.spool import Batch, SpoolClosed, open_spool
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
+from rsocket_trio.uri import parse_uri
+from rsocket_trio.workers.parent import Job, supervise
 from tests.collector.running import running
 from tests.rsio.engine_scenes import Recorder
 from tests.ttrpc.mux.trunks import trunk_pair
@@ -277,6 +279,33 @@ tells(rsocket, "Peer.end", lambda it: it.peer.end(grace=9))
 ends(rsocket, "Peer.renew", lambda it: it.peer.renew(BearerAuthentication("token")))
 tells(rsocket, "Background.start_soon", lambda it: it.background.start_soon(trio.sleep, 0))
 tells(rsocket, "LeaseGranter.grant", lambda it: it.granter.grant(Lease(9, 9)))
+
+
+# -- several processes, here none ------------------------------------------------------------
+
+
+@asynccontextmanager
+async def processes(_directory):
+    async with trio.open_nursery() as nursery:
+        run = partial(
+            supervise,
+            Job(run="a:b"),
+            [parse_uri("tcp://127.0.0.1:0")],
+            workers=0,
+            max_connections=None,
+            start_timeout=1,
+        )
+        workers = await nursery.start(run)
+        ends = workers.aclose
+        yield SimpleNamespace(workers=workers, alive=workers.report, by_peer=ends, here=ends)
+        nursery.cancel_scope.cancel(reason="the test is over")
+
+
+use(processes, "Workers.reload", lambda it: it.workers.reload(), over=RuntimeError)
+ends(processes, "Workers.report", lambda it: it.workers.report())
+ends(processes, "Workers.aclose", lambda it: it.workers.aclose())
+tells(processes, "Workers.stop", lambda it: it.workers.stop())
+tells(processes, "Workers.status", lambda it: it.workers.status())
 
 
 # -- ttrpc ----------------------------------------------------------------------------------
@@ -768,7 +797,7 @@ CLOSED_BY_USERS = [
     for each in USES
     if each.name.endswith("close")
     # These are stopped by their owner, more than once.
-    and each.name.partition(".")[0] not in {*SERVERS.values(), "EventRelay"}
+    and each.name.partition(".")[0] not in {*SERVERS.values(), "EventRelay", "Workers"}
 ]
 
 

@@ -48,6 +48,7 @@ The commands share these:
 - ``client``: connection, errors and signals of the commands that connect
 - ``interrupt``: Ctrl-C and SIGTERM
 - ``serving``: run a server until a signal stops it
+- ``serve_workers``: the parent of several processes that serve
 - ``hangup``: what a long-running command does at SIGHUP
 - ``target``: import the object that a server serves
 - ``data_types``: JSON that people type and read, as data of a MIME type

@@ -100,6 +100,8 @@ def _add_serve(commands: Commands) -> None:
         "serve",
         "serve a Responder, a Router or an acceptor function",
         'The server prints "listening on URI" for each address when it accepts connections.\n\n'
+        "With --workers the connections are spread over several processes. SIGHUP starts new\n"
+        "ones, which read the code and the certificates again, and lets the others end.\n\n"
         "SIGTERM or Ctrl-C stops the server: it accepts no new connections, and running streams\n"
         "have --grace seconds to finish. A second signal stops it at once. The exit status is 0\n"
         "after one signal, 130 (Ctrl-C) or 143 (SIGTERM) after two.",
@@ -107,6 +109,7 @@ def _add_serve(commands: Commands) -> None:
         "package.module:router --listen ws://127.0.0.1:0/rsocket --listen unix:///run/app.sock",
         "app.py:app --listen tls://0.0.0.0:7879 --cert cert.pem --key key.pem --ca clients.pem",
         "app.py --listen tcp://127.0.0.1:7878 --listen rsio://127.0.0.1:7980",
+        "app.py --listen tcp://127.0.0.1:7878 --workers 4",
     )
     parser.add_argument(
         "target",
@@ -122,6 +125,20 @@ def _add_serve(commands: Commands) -> None:
         required=True,
         help="address to listen on, of RSocket or rsio; port 0 means any free port; fd://3 and"
         " systemd://NAME are sockets that are open already; may be repeated",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=positive,
+        help="serve by N processes: this one accepts, and hands each connection to the worker with"
+        " the fewest (Linux)",
+    )
+    parser.add_argument(
+        "--start-timeout",
+        metavar="SECONDS",
+        type=above_zero,
+        default=30.0,
+        help="with --workers: how long a worker may take until it is ready (default 30)",
     )
     parser.add_argument(
         "--grace",

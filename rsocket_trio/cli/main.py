@@ -51,6 +51,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         try:
             args = parser.parse_args(argv)
+            args.argv = sys.argv[1:] if argv is None else list(argv)
         except SystemExit as done:  # argparse raises it after --help, --version and wrong usage
             status = done.code if isinstance(done.code, int) else USAGE
         else:

@@ -12,6 +12,7 @@ import trio
 from rsocket_trio import Allow, Lease, LeaseOptions, ServerResume, serve
 from rsocket_trio.lifespan import served_within
 from rsocket_trio.responder import Responder, lifespan_of
+from rsocket_trio.sockets.workplace import workplace
 from rsocket_trio.uri import Uri, parse_uri
 from rsocket_trio.wires import wire_of
 
@@ -39,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
         Failure: The target or the certificate cannot be loaded, or an address cannot be used.
     """
     log_to_stderr(args, normally=logging.INFO)
+    if args.workers is not None and workplace() is None:
+        return _supervise(args)
     rsio = [uri for uri in args.listen if wire_of([uri]) == "rsio"]
     plain = [uri for uri in args.listen if uri not in rsio]
     encrypted = [uri for uri in args.listen if _parsed(uri).is_encrypted]
@@ -92,6 +95,15 @@ def run(args: argparse.Namespace) -> int:
         )
     contexts = [context, of_rsio]
     return trio.run(serve_until_stopped, start, args.grace, "running streams", None, contexts)
+
+
+def _supervise(args: argparse.Namespace) -> int:
+    """Serve by several processes, each of which runs this command."""
+    # Importing it takes time, which one process does not need.
+    from .serve_workers import supervise_until_stopped
+
+    uris = [_parsed(uri) for uri in args.listen]
+    return trio.run(supervise_until_stopped, args, uris)
 
 
 async def _serve_rsio(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import trio
 from rsocket_trio import Allow, Responder, Router
 from rsocket_trio.os_support import STOP_SIGNALS
 from rsocket_trio.sockets.systemd import notify, watchdog_interval
+from rsocket_trio.sockets.workplace import workplace
 from rsocket_trio.uri import AddressKind, Uri, kind_of, shown
 
 from .exits import DONE, UNREACHABLE, USAGE, Failure
@@ -76,11 +78,13 @@ async def serve_until_stopped(
             stop = _Stop(nursery, grace, rest)
             nursery.start_soon(stop.watch, signals)
             nursery.start_soon(_watchdog)
+            nursery.start_soon(stop.watch_parent)
             await nursery.start(reload_at_hangup, files, stop.stop)
             try:
                 server = stop.server = await _start(nursery, run)
-                lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)
-                await Writer().write(lines.encode())
+                if workplace() is None:  # the parent of workers says it
+                    lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)
+                    await Writer().write(lines.encode())
                 notify("READY=1")
                 if work is not None:
                     await work(server)
@@ -131,6 +135,14 @@ class _Stop:
         async for number in signals:
             self.stop(number)
 
+    async def watch_parent(self) -> None:
+        """Stop gracefully when the parent of this worker wants it."""
+        place = workplace()
+        if place is not None:
+            await place.wait_stopping()
+            if not self._stopping:
+                self.stop(signal.SIGTERM)
+
     def stop(self, number: int) -> None:
         """Stop gracefully for the first signal, and at once for a further one."""
         if self._stopping or self.server is None:
@@ -155,7 +167,8 @@ def warn_of_open(uris: Iterable[Uri], why: str) -> None:
         why: What is missing, and what to do.
     """
     found = [shown(each) for each in uris if _is_public(each)]
-    if found:
+    place = workplace()
+    if found and (place is None or place.is_first):
         logger.warning("%s: %s, or listen on 127.0.0.1 or a Unix socket", ", ".join(found), why)
 
 

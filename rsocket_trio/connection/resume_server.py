@@ -19,6 +19,7 @@ from ..log_policy import logger
 from ..protocol.resume_log import possible
 from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
 from ..sealed import make
+from ..sockets.workplace import workplace
 from .link_watch import watch_link
 from .resumable_link import Attachment, ResumableLink
 from .resume_options import kept_sessions
@@ -169,6 +170,7 @@ class Sessions:
             self.forget(session)
             # "Identification Token Handling": not accepted; the specification names no error code.
             raise RejectedSetup("the resume token is in use")
+        _tell(token, kept=True)
         return session
 
     async def resume(
@@ -231,6 +233,7 @@ class Sessions:
             return False
         self._live.remove(session)
         self._kept.remove(session)
+        _tell(session.token, kept=False)
         return True
 
     async def remove(self, session: ServerSession) -> None:
@@ -249,3 +252,10 @@ class Sessions:
         """Let no client resume any more: the server is being stopped."""
         for session in list(self._live):
             session.link.resume_no_more("the server is being stopped")
+
+
+def _tell(token: bytes, *, kept: bool) -> None:
+    """Tell the parent of a worker process which sessions it has."""
+    place = workplace()
+    if place is not None:
+        place.session(token, kept=kept)

@@ -58,7 +58,10 @@ class Workplace(ABC):
 
     Attributes:
         servers: The servers of this process.
+        is_first: What is to be said once is said by this worker.
     """
+
+    is_first: bool
 
     def __init__(self) -> None:
         self.servers: WeakSet[RunningServer] = WeakSet()

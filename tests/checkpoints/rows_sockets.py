@@ -18,7 +18,7 @@ from rsocket_trio.sockets.departure import wait_gone
 from rsocket_trio.sockets.dial import dial
 from rsocket_trio.sockets.direct import DirectStream
 from rsocket_trio.sockets.hybrid_vsock import request_port
-from rsocket_trio.sockets.listen import Arrivals, listen_for
+from rsocket_trio.sockets.listen import Arrivals, listen_for, open_listeners
 from rsocket_trio.sockets.patient_listener import PatientListener
 from rsocket_trio.sockets.readiness import Watch, until_readable
 from rsocket_trio.sockets.serving import Serving
@@ -301,6 +301,16 @@ async def _(scene: Scene) -> Call:
         counts=ConnectionCounts(None),
     )
     return endless(listen_for, arrivals, ANY_PORT)
+
+
+@row("sockets.listen.open_listeners")
+async def _(scene: Scene) -> Call:
+    async def call() -> None:
+        _, listeners = await open_listeners(ANY_PORT)
+        for each in listeners:
+            scene.stack.push_async_callback(each.aclose)
+
+    return call
 
 
 @row("sockets.serving.Serving.run")

@@ -49,6 +49,7 @@ LAYERS = [
     ["client"],
     ["spool", "logfiles"],
     ["rsio", "lumberjack", "ttrpc"],
+    ["workers"],
     ["collector"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
