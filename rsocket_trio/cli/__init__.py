@@ -53,6 +53,7 @@ The commands share these:
 - ``target``: import the object that a server serves
 - ``data_types``: JSON that people type and read, as data of a MIME type
 - ``payloads``: read payloads from arguments, files and standard input
+- ``settings``: options from the environment and from a file
 - ``metadata``: metadata entries, authentication and a trace from the options
 - ``certificates``: load the certificates that the options name
 - ``output``: print items as text or JSON

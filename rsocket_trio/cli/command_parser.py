@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from .settings import SettingsError, settings
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,10 +34,22 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse as argparse does, then give the values left over to `last_positional`.
 
+        Options that are not among the arguments come from the environment, or from a file.
+
         Raises:
             SystemExit: There are unknown options, or too many values. The usage of this command and
                 the error are printed.
         """
+        if args is not None and self._subparsers is None:  # a command, and no group
+            try:
+                args = [
+                    *settings(
+                        self.prog.split()[1:], self._actions, self._mutually_exclusive_groups, args
+                    ),
+                    *args,
+                ]
+            except SettingsError as error:
+                self.error(str(error))
         parsed, extras = super().parse_known_args(args, namespace)
         if self.last_positional is None:
             return parsed, extras

@@ -6,6 +6,7 @@ import argparse
 from typing import Final, TypeAlias
 
 from .command_parser import CommandParser
+from .settings import CONFIG
 
 __all__ = ["DASH_HINT", "STATUSES", "Commands", "add_command", "add_group"]
 
@@ -50,6 +51,12 @@ def add_command(
     """
     parser = _add(commands, name, summary, details, *examples, grouped=" " in name)
     parser.set_defaults(module=module)
+    parser.add_argument(
+        CONFIG,
+        metavar="FILE",
+        help=f"TOML file whose table [{name.replace(' ', '.')}] has options of this command, under"
+        " their names without the dashes",
+    )
     return parser
 
 
