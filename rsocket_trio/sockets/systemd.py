@@ -75,8 +75,8 @@ def notify(state: str) -> bool:
         state: Assignments as in sd_notify(3), one for each line.
 
     Returns:
-        Whether there is somebody to tell, and it was told. Nothing is raised if not: a service runs
-        without it too.
+        Whether there is somebody to tell, and it was told. A service runs without it too, so no
+        error is raised.
     """
     place = os.environ.get("NOTIFY_SOCKET", "")
     if not place.startswith(("/", "@")):

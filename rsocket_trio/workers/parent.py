@@ -731,7 +731,8 @@ async def serve_workers(
 
     This process accepts, and hands each connection to the worker with the fewest open ones; ties
     are broken at random. Each worker is a fresh interpreter that runs ``main``, an async function
-    without arguments, which calls `serve` with these addresses, of any wire and with any options::
+    without arguments, which calls `rsocket_trio.serve` with these addresses, of any wire and with
+    any options::
 
         async def main() -> None:
             await serve(router, "tcp://127.0.0.1:7878", resume=ServerResume())

@@ -46,6 +46,7 @@ PUBLIC = [
     "rsocket_trio.transports",
     "rsocket_trio.ttrpc",
     "rsocket_trio.uri",
+    "rsocket_trio.workers",
 ]
 """The modules that the documentation names."""
 
