@@ -51,7 +51,7 @@ from .uri import Uri
 if TYPE_CHECKING:
     from .routing.outgoing import Outgoing, OutgoingMiddleware
 
-__all__ = ["SetupSource", "connect"]
+__all__ = ["Client", "Connecting", "SetupSource", "connect", "running"]
 
 T = TypeVar("T")
 SetupSource: TypeAlias = Callable[[Attempt], Awaitable[T]]
@@ -156,133 +156,169 @@ async def connect(
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
     """
-    check_config(config)
-    check_mime_name(data_mime_type, "data_mime_type")
-    check_mime_name(metadata_mime_type, "metadata_mime_type")
-    argument("tracing", tracing, instance_of(Tracing, none=True))
-    check_protocol(protocol)
-    argument("repeats", repeats, instance_of(Repeats, none=True))
-    surround: Callable[[Requester, Surroundings | None], Outgoing | None] | None = None
-    if middleware != ():
-        # Importing it takes as long as all the rest, which clients without middleware do not need.
-        from .routing.outgoing import around_requests
-
-        surround = around_requests(middleware)
-    headers = normal_headers(headers)
-    check_resume(resume, ClientResume)
-    argument("reconnect", reconnect, instance_of(Reconnect, none=True))
-    if responder is not None:
-        check_responder(responder)
-    draft = protocol == "reactivesocket"
-    client = _Client(
-        responder,
-        setup,
-        setup_metadata,
-        data_mime_type,
-        metadata_mime_type,
-        config,
-        lease_options(lease),
-        draft=draft,
+    connecting = Connecting(
+        responder=responder,
+        setup=setup,
+        setup_metadata=setup_metadata,
+        data_mime_type=data_mime_type,
+        metadata_mime_type=metadata_mime_type,
+        config=config,
+        headers=headers,
+        ssl_context=ssl_context,
+        resume=resume,
+        repeats=repeats,
+        lease=lease,
+        tracing=tracing,
+        protocol=protocol,
+        middleware=middleware,
     )
+    argument("reconnect", reconnect, instance_of(Reconnect, none=True))
+    client = connecting.client()
     if isinstance(target, FrameTransport) and (resume is not None or reconnect is not None):
         option = "resume" if reconnect is None else "reconnect"
         raise LocalProtocolError(
             f"{option}= cannot be used with a transport, as connect cannot dial it again: give "
             "connect an address, or a function that dials"
         )
-    if resume is not None and draft:
-        raise LocalProtocolError(
-            "the ReactiveSocket draft has no resumption: leave resume= out, or use "
-            'protocol="rsocket"'
-        )
-    dial = _dialler(target, headers, ssl_context, config)
-    inner: Surroundings | None = None
+    dial = connecting.dialler(target)
+    patient: PatientRequests | None = None
     if reconnect is None:
         opened = _one_session(client, dial, resume, config)
     else:
         succession = Succession(reconnect, resume, dial, config, client)
-        inner = PatientRequests(succession)
+        patient = PatientRequests(succession)
         opened = _many_sessions(client, succession)
     block = Block()
     with block.around():
         async with lifespan_of(responder), opened as requester:
-            requester.tracing = tracing
-            if repeats is not None:
-                over = partial(_is_over, requester)
-                inner = RepeatedRequests(Repeating(repeats, over), inner)
-            around = None if surround is None else surround(requester, inner)
-            requester._surround(around or inner)  # noqa: SLF001 - `client` made it
+            connecting.finish(requester, patient)
             with block.body():
                 yield requester
 
 
-def _is_over(requester: Requester) -> bool:
-    """Return whether each request fails, as no other session follows."""
-    return requester.state is ConnectionState.CLOSED
+class Connecting:
+    """The arguments of `connect`, of which the clients of one target or of a pool are made.
 
-
-def _dialler(
-    target: str | Uri | FrameTransport | Dial,
-    headers: tuple[tuple[str, str], ...],
-    ssl_context: ssl.SSLContext | None,
-    config: ConnectionConfig,
-) -> Dial:
-    """Return the function that makes a transport, on each call unless ``target`` is one."""
-    if isinstance(target, str | Uri):
-        return partial(
-            open_transport,
-            target,
-            headers=headers,
-            ssl_context=ssl_context,
-            max_frame_size=config.limits.max_frame_size,
-            handshake_timeout=config.setup_timeout,
-        )
-    if headers or ssl_context is not None:
-        raise ValueError(
-            "headers= and ssl_context= go with an address only: your own transport or function "
-            "has to set headers and TLS itself"
-        )
-    if isinstance(target, FrameTransport):
-        return lambda: target
-    if not callable(target):
-        raise TypeError(
-            "connect needs an address (a str or a Uri), a transport or a function that dials, not "
-            f"{type(target).__name__}"
-        )
-    return target
-
-
-class _Client:
-    """Begins the connections of one client, all with one requester.
+    The arguments are those of `connect`.
 
     Attributes:
-        requester: The requester, once a connection has begun.
+        responder: As above.
+        config: As above.
+        resume: As above.
+        mime_types: The MIME types of metadata and of data.
         renewable: Whether a function of the application makes the SETUP.
+        draft: Whether the protocol is the draft of 2015.
+        lease: The options of leases; ``None`` if they are not used.
+
+    Raises:
+        TypeError: One is of a wrong type.
+        ValueError: One is out of range.
+        LocalProtocolError: They do not go together.
+        MetadataError: ``setup_metadata`` cannot be encoded.
     """
 
     def __init__(
         self,
+        *,
         responder: Responder | Acceptor | None,
         setup: Payload | SetupSource[Payload],
         setup_metadata: Metadata | SetupSource[Metadata] | None,
         data_mime_type: str,
         metadata_mime_type: str,
         config: ConnectionConfig,
-        lease: LeaseOptions | None,
-        *,
-        draft: bool,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]],
+        ssl_context: ssl.SSLContext | None,
+        resume: ClientResume | None,
+        repeats: Repeats | None,
+        lease: LeaseOptions | LeaseSource | None,
+        tracing: Tracing | None,
+        protocol: str,
+        middleware: Iterable[OutgoingMiddleware],
     ) -> None:
-        self.requester: Requester | None = None
+        check_config(config)
+        check_mime_name(data_mime_type, "data_mime_type")
+        check_mime_name(metadata_mime_type, "metadata_mime_type")
+        argument("tracing", tracing, instance_of(Tracing, none=True))
+        check_protocol(protocol)
+        argument("repeats", repeats, instance_of(Repeats, none=True))
+        self._surround: Callable[[Requester, Surroundings | None], Outgoing | None] | None = None
+        if middleware != ():
+            # Importing it takes as long as all the rest, which clients without middleware do not
+            # need.
+            from .routing.outgoing import around_requests
+
+            self._surround = around_requests(middleware)
+        self._headers = normal_headers(headers)
+        check_resume(resume, ClientResume)
+        if responder is not None:
+            check_responder(responder)
+        self.responder = responder
+        self.config = config
+        self.resume = resume
+        self.mime_types = (metadata_mime_type, data_mime_type)
+        self.draft = protocol == "reactivesocket"
+        self.lease = lease_options(lease)
         self.renewable = callable(setup) or callable(setup_metadata)
-        self._responder = Responder() if responder is None else responder
+        self._ssl_context = ssl_context
+        self._tracing = tracing
+        self._repeats = repeats
         self._setup = setup
         self._setup_metadata = setup_metadata
-        self._data_mime_type = data_mime_type
-        self._metadata_mime_type = metadata_mime_type
-        self._config = config
-        self._lease = lease
-        self._draft = draft
         self._fixed = None if self.renewable else self._composed(setup, setup_metadata)
+        if resume is not None and self.draft:
+            raise LocalProtocolError(
+                "the ReactiveSocket draft has no resumption: leave resume= out, or use "
+                'protocol="rsocket"'
+            )
+
+    def client(self) -> Client:
+        """Return a client that has not connected."""
+        return Client(self)
+
+    def dialler(self, target: str | Uri | FrameTransport | Dial) -> Dial:
+        """Return the function that makes a transport, on each call unless ``target`` is one.
+
+        Raises:
+            TypeError: The target is of a wrong type.
+            ValueError: It has no use for headers or TLS.
+        """
+        headers, ssl_context, config = self._headers, self._ssl_context, self.config
+        if isinstance(target, str | Uri):
+            return partial(
+                open_transport,
+                target,
+                headers=headers,
+                ssl_context=ssl_context,
+                max_frame_size=config.limits.max_frame_size,
+                handshake_timeout=config.setup_timeout,
+            )
+        if headers or ssl_context is not None:
+            raise ValueError(
+                "headers= and ssl_context= go with an address only: your own transport or function "
+                "has to set headers and TLS itself"
+            )
+        if isinstance(target, FrameTransport):
+            return lambda: target
+        if not callable(target):
+            raise TypeError(
+                "connect needs an address (a str or a Uri), a transport or a function that dials, "
+                f"not {type(target).__name__}"
+            )
+        return target
+
+    def finish(self, requester: Requester, inner: Surroundings | None) -> None:
+        """Put around the requests of a requester what belongs there.
+
+        Args:
+            requester: The requester.
+            inner: What is around each try.
+        """
+        requester.tracing = self._tracing
+        if self._repeats is not None:
+            over = partial(_is_over, requester)
+            inner = RepeatedRequests(Repeating(self._repeats, over), inner)
+        around = None if self._surround is None else self._surround(requester, inner)
+        requester._surround(around or inner)  # noqa: SLF001 - this package made it
 
     async def setup(self, attempt: Attempt) -> Payload:
         """See `rsocket_trio.connection.succession.Beginning`.
@@ -309,9 +345,34 @@ class _Client:
         if type(setup.data) is not bytes or not isinstance(setup.metadata, bytes | None):
             raise not_sendable(setup)
         if isinstance(metadata, Metadata):
-            encoded = metadata.encode(self._metadata_mime_type, more=setup.metadata)
+            encoded = metadata.encode(self.mime_types[0], more=setup.metadata)
             return Payload(setup.data, encoded)
         return setup
+
+
+def _is_over(requester: Requester) -> bool:
+    """Return whether each request fails, as no other session follows."""
+    return requester.state is ConnectionState.CLOSED
+
+
+class Client:
+    """Begins the connections of one client, all with one requester.
+
+    Args:
+        connecting: The arguments of `connect`.
+
+    Attributes:
+        requester: The requester, once a connection has begun.
+        renewable: Whether a function of the application makes the SETUP.
+        setup: See `rsocket_trio.connection.succession.Beginning`.
+    """
+
+    def __init__(self, connecting: Connecting) -> None:
+        self.requester: Requester | None = None
+        self.renewable = connecting.renewable
+        self.setup = connecting.setup
+        self._connecting = connecting
+        self._responder = Responder() if connecting.responder is None else connecting.responder
 
     async def begin(
         self, carrier: FrameTransport, setup: Payload, token: bytes | None
@@ -325,19 +386,20 @@ class _Client:
         Checkpoint: as the acceptor does.
         If cancelled: as the acceptor is.
         """
-        config, mime_types = self._config, (self._data_mime_type, self._metadata_mime_type)
-        if self._draft:
+        config = self._connecting.config
+        metadata_type, data_type = self._connecting.mime_types
+        if self._connecting.draft:
             at_most = config.limits.max_frame_size
             carrier = speak_reactivesocket(carrier, client=True, max_frame_size=at_most)
-        connection = Connection(carrier, config, client=True, lease=self._lease)
+        connection = Connection(carrier, config, client=True, lease=self._connecting.lease)
         if self.requester is None:
-            self.requester = make(Requester, connection, *reversed(mime_types))
-        begin_as_client(connection, setup, *mime_types, resume_token=token)
+            self.requester = make(Requester, connection, metadata_type, data_type)
+        begin_as_client(connection, setup, data_type, metadata_type, resume_token=token)
         facts = Setup(
             data=setup.data,
             metadata=setup.metadata,
-            data_mime_type=self._data_mime_type,
-            metadata_mime_type=self._metadata_mime_type,
+            data_mime_type=data_type,
+            metadata_mime_type=metadata_type,
             keepalive_interval=config.keepalive_interval,
             max_lifetime=config.max_lifetime,
             transport=carrier.info,
@@ -359,7 +421,7 @@ class _Client:
 
 @asynccontextmanager
 async def _one_session(
-    client: _Client,
+    client: Client,
     dial: Dial,
     resume: ClientResume | None,
     config: ConnectionConfig,
@@ -382,13 +444,13 @@ async def _one_session(
             if config.confirm_setup:
                 await wait_accepted(connection)
 
-        async with _run(begin, connection.lifecycle.close, lambda: connection.transport):
+        async with running(begin, connection.lifecycle.close, lambda: connection.transport):
             assert client.requester is not None
             yield client.requester
 
 
 @asynccontextmanager
-async def _many_sessions(client: _Client, succession: Succession) -> AsyncIterator[Requester]:
+async def _many_sessions(client: Client, succession: Succession) -> AsyncIterator[Requester]:
     """Run one session after the other within the block."""
 
     async def begin(nursery: trio.Nursery) -> None:
@@ -396,7 +458,7 @@ async def _many_sessions(client: _Client, succession: Succession) -> AsyncIterat
         if failure is not None:
             raise NotEntered(failure)
 
-    async with _run(begin, succession.close, lambda: client.requester):
+    async with running(begin, succession.close, lambda: client.requester):
         assert client.requester is not None
         requester = client.requester
         requester._expect_more(succession)  # noqa: SLF001 - `client` made it
@@ -404,7 +466,7 @@ async def _many_sessions(client: _Client, succession: Succession) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _run(
+async def running(
     begin: Callable[[trio.Nursery], Awaitable[None]],
     close: Callable[[], None],
     transport: Callable[[], object],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 import trio
@@ -30,7 +30,7 @@ from .streamed import AnyPayload, StreamedPayload
 from .transports.base import SUBSCRIPTION
 
 if TYPE_CHECKING:
-    from .config import Limits
+    from .config import ConnectionConfig, Limits
     from .connection.connection import Connection
     from .connection.leases import ConnectionLeases
     from .connection.succession import Succession
@@ -102,7 +102,6 @@ class ConnectionStatistics:
     unread_size: int
 
 
-@final
 class Requester(
     metaclass=Sealed, given="connect gives one, and acceptors and handlers are given one"
 ):
@@ -124,10 +123,13 @@ class Requester(
     """
 
     def __init__(
-        self, connection: Connection, metadata_mime_type: str, data_mime_type: str = MIME.CBOR
+        self,
+        connection: Connection | None,
+        metadata_mime_type: str,
+        data_mime_type: str = MIME.CBOR,
     ) -> None:
-        self._connection = connection
-        self._sender = connection.sender
+        if connection is not None:  # a pool has none of its own
+            self._rebind(connection)
         self.metadata_mime_type = metadata_mime_type
         self.data_mime_type = data_mime_type
         self.tracing: Tracing | None = None
@@ -143,9 +145,12 @@ class Requester(
         self._succession = succession
 
     def _rebind(self, connection: Connection) -> None:
-        """Go on with the connection of the next session."""
+        """Let requests begin on this connection: that of the next session, or of a target."""
         self._connection = connection
         self._sender = connection.sender
+
+    def _config(self) -> ConnectionConfig:
+        return self._connection.config
 
     def __repr__(self) -> str:
         info = self.transport
@@ -209,7 +214,7 @@ class Requester(
     @property
     def limits(self) -> Limits:
         """The limits of the connection (`ConnectionConfig.limits`)."""
-        return self._connection.config.limits
+        return self._config().limits
 
     def request_response(
         self,
@@ -432,7 +437,7 @@ class Requester(
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
         """
         check_source("source", source, "Payload")
-        window = window_for(self._connection.config, prefetch, initial_request_n)
+        window = window_for(self._config(), prefetch, initial_request_n)
 
         def opened(metadata: Metadata | None) -> AbstractAsyncContextManager[PayloadStream]:
             def routed(first: AnyPayload) -> AnyPayload:
@@ -534,23 +539,26 @@ class Requester(
         idempotent: bool = False,
     ) -> AbstractAsyncContextManager[PayloadStream]:
         """Open a stream; a ``subscription`` by the draft's REQUEST_SUB, if the peer knows it."""
-        window = window_for(self._connection.config, prefetch, initial_request_n)
-        as_subscription = subscription and self._connection.transport.capabilities.subscriptions
-        flags = SUBSCRIPTION if as_subscription else 0
+        window = window_for(self._config(), prefetch, initial_request_n)
         at_most = self.limits.max_prefetch
+
+        def opened(metadata: Metadata | None) -> AbstractAsyncContextManager[PayloadStream]:
+            composed = payload
+            if route is not None or metadata is not None or self.tracing is not None:
+                composed = self._composed(payload, route, metadata)
+            known = subscription and self._connection.transport.capabilities.subscriptions
+            flags = SUBSCRIPTION if known else 0
+            return request_stream(self._sender, composed, window, at_most, flags)
+
         if self._outgoing is not None:
             return self._outgoing.opened(
                 Interaction.REQUEST_STREAM,
                 route,
                 metadata,
-                lambda metadata: request_stream(
-                    self._sender, self._composed(payload, route, metadata), window, at_most, flags
-                ),
+                opened,
                 idempotent=_repeats(payload, idempotent=idempotent),
             )
-        if route is not None or metadata is not None or self.tracing is not None:
-            payload = self._composed(payload, route, metadata)
-        return request_stream(self._sender, payload, window, at_most, flags)
+        return opened(metadata)
 
     def _composed(
         self, payload: AnyPayload, route: str | None, metadata: Metadata | None

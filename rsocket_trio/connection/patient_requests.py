@@ -1,50 +1,111 @@
-"""Requests of a client that connects again: they wait for a session, and some are repeated.
+"""Requests of a client that connects again, or of a pool: they wait, and some are repeated.
 
 `PatientRequests` is around each request of the requester, inside of the application's middleware. A
 request that finds no session waits in its caller's task, before anything is sent. What happened to
 a request that failed is in its error, as a fact:
 
-    nothing was sent                                  it waits for the next session, and goes there
-    the peer says that it has not processed it, and   it is repeated on the next session, once
-    its session takes no new requests any more
+    nothing was sent, as the session was over         it waits for the next session, and goes there
+    the peer says that it has not processed it        it is repeated elsewhere, once
     it may have been processed                        the caller gets the error; with
-                                                      ``idempotent`` it is repeated, once
+                                                      ``idempotent`` it is repeated elsewhere, once
 
-An answer of a session that goes on is the caller's, whatever it says: a peer that is too busy is
-not asked again at once.
+For a client with one target "elsewhere" is its next session. So an answer of a session that goes on
+is the caller's, whatever it says: a peer that is too busy is not asked again at once. In a pool it
+is another target.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import trio
 
-from ..errors import Canceled, ConnectionClosed, NotConnected, RSocketError, StreamIdsExhausted
+from ..errors import (
+    Canceled,
+    ConnectionClosed,
+    MissingLease,
+    NotConnected,
+    RSocketError,
+    StreamIdsExhausted,
+)
 from ..interactions.demand import PayloadStream
 from ..protocol.interaction import Interaction
 
 if TYPE_CHECKING:
+    from ..entrance import Home
     from ..metadata.builder import Metadata
-    from .connection import Connection
-    from .succession import Succession
+    from .reconnect import Reconnect
 
-__all__ = ["PatientRequests"]
+__all__ = ["PatientRequests", "Place", "Places"]
 
 T = TypeVar("T")
+
+
+class Place(Protocol):
+    """Where one try of a request is made: a session.
+
+    It learns what becomes of the try; a pool chooses by that.
+    """
+
+    @property
+    def over(self) -> bool:
+        """Whether no requests begin there any more."""
+
+    def answered(self) -> None:
+        """Take note of the response, or of the first item of a stream."""
+
+    def failed(self, error: BaseException) -> None:
+        """Take note of an error in place of that."""
+
+    def left(self) -> None:
+        """Take note of the end of the try. It comes last, and may come twice."""
+
+
+class Places(Protocol):
+    """Where requests begin: the sessions of one client, or those of all targets of a pool.
+
+    Attributes:
+        options: How requests wait.
+        home: The thread.
+        ended: Set when there will be no place any more.
+        failure: Why there is no place, as far as is known.
+        changed: Set, and replaced by another event, when there may be one.
+    """
+
+    options: Reconnect
+    home: Home
+    ended: trio.Event
+    failure: Exception | None
+    changed: trio.Event
+
+    def begin(self, other_than: Place | None) -> Place | None:
+        """Choose a place. What the caller sends before its next checkpoint is sent there.
+
+        Args:
+            other_than: Where another try of the request has failed.
+
+        Returns:
+            The place; ``None`` if there is none now. Its `Place.left` has to follow.
+        """
+
+    def goes_elsewhere(self, place: Place) -> bool:
+        """Return whether a request that has failed at a place would go to another one now."""
+
+    def hopeless(self) -> bool:
+        """Return whether no place may be expected, so that requests need not wait."""
 
 
 class PatientRequests:
     """Waits before requests, and repeats them.
 
     Args:
-        succession: The sessions.
+        places: Where they begin.
     """
 
-    def __init__(self, succession: Succession) -> None:
-        self._succession = succession
+    def __init__(self, places: Places) -> None:
+        self._places = places
         self._waiting = 0
 
     async def answer(
@@ -75,12 +136,18 @@ class PatientRequests:
         """
         tries = _Tries(self, idempotent=idempotent)
         while True:
-            await tries.next()
+            place = await tries.next()
             try:
-                return await send(metadata)
-            except RSocketError as error:
-                if not tries.may_follow(error):
+                answer = await send(metadata)
+            except BaseException as error:  # a place judges cancellations, too
+                place.failed(error)
+                place.left()
+                if not isinstance(error, RSocketError) or not tries.may_follow(error):
                     raise
+            else:
+                place.answered()
+                place.left()
+                return answer
 
     async def send(
         self,
@@ -119,34 +186,47 @@ class PatientRequests:
 
             async def open_one() -> T:
                 while True:
-                    await tries.next()
+                    place = await tries.next()
+                    opened.callback(place.left)
                     try:
                         stream = await opened.enter_async_context(open_(metadata))
-                    except RSocketError as error:
-                        if not tries.may_follow(error):
+                    except BaseException as error:  # a place judges cancellations, too
+                        place.failed(error)
+                        place.left()
+                        if not isinstance(error, RSocketError) or not tries.may_follow(error):
                             raise
                     else:
                         tries.owed = False
                         return stream
 
             async def open_again(error: RSocketError) -> Any:
-                return await open_one() if tries.owed or tries.may_follow(error) else None
+                if not tries.owed:
+                    tries.failed(error)
+                    if not repeatable or not tries.may_follow(error):
+                        return None
+                return await open_one()
 
             stream = await open_one()
-            if interaction is Interaction.REQUEST_STREAM and isinstance(stream, PayloadStream):
-                stream._opens_again(open_again)  # noqa: SLF001 - only for this class
+            repeatable = interaction is Interaction.REQUEST_STREAM
+            if isinstance(stream, PayloadStream):
+                stream._begins(tries.answered, open_again)  # noqa: SLF001 - only for this class
+            elif interaction is Interaction.REQUEST_RESPONSE:
+                tries.answered()
             yield stream
 
-    @property
-    def usable(self) -> Connection | None:
-        """The connection on which requests begin now."""
-        return self._succession.usable
+    def begin(self, other_than: Place | None) -> Place | None:
+        """See `Places.begin`."""
+        return self._places.begin(other_than)
 
-    async def wait_for(self, *, other_than: Connection | None) -> Connection:
-        """Wait for a connection on which requests begin.
+    def goes_elsewhere(self, place: Place) -> bool:
+        """See `Places.goes_elsewhere`."""
+        return self._places.goes_elsewhere(place)
+
+    async def wait_for(self, *, other_than: Place | None) -> Place:
+        """Wait for a place where a request begins.
 
         Args:
-            other_than: A connection of which is known that they do not.
+            other_than: A place where it has failed.
 
         Raises:
             NotConnected: There is none, and this may not wait (longer).
@@ -155,9 +235,9 @@ class PatientRequests:
         Checkpoint: always.
         If cancelled: nothing changes.
         """
-        succession = self._succession
-        options = succession.options
-        succession.home.check("this requester")
+        places = self._places
+        options = places.options
+        places.home.check("this requester")
         if self._waiting >= options.max_waiting:
             why = f"{self._waiting} requests wait for one (Reconnect.max_waiting)"
         else:
@@ -165,11 +245,12 @@ class PatientRequests:
             self._waiting += 1
             try:
                 with trio.move_on_after(options.wait):
-                    while not succession.ended.is_set():
-                        await succession.changed.wait()
-                        usable = succession.usable
-                        if usable is not None and usable is not other_than:
-                            return usable
+                    while not places.hopeless():
+                        await places.changed.wait()
+                        place = places.begin(other_than)
+                        if place is not None:
+                            return place
+                    why = "none will follow"
             finally:
                 self._waiting -= 1
         await trio.lowlevel.checkpoint()
@@ -177,8 +258,8 @@ class PatientRequests:
 
     def _error(self, why: str) -> Exception:
         """Return the error of a request that does not wait any more."""
-        failure = self._succession.failure
-        if self._succession.ended.is_set():
+        failure = self._places.failure
+        if self._places.ended.is_set():
             if failure is None:
                 return trio.ClosedResourceError("the connection was closed here")
             why = "none will follow"
@@ -204,22 +285,34 @@ class _Tries:
     def __init__(self, requests: PatientRequests, *, idempotent: bool | None) -> None:
         self._requests = requests
         self._idempotent = idempotent
-        self._connection: Connection | None = None
+        self._place: Place | None = None
         self.owed = False
-        self._failed_on: Connection | None = None
+        self._failed_on: Place | None = None
         self._left: RSocketError | None = None  # with which a try ended that may have left
 
-    async def next(self) -> None:
-        """Wait until there is a session for the next try, another one than the last failed on."""
-        usable = self._requests.usable
-        if usable is None or usable is self._failed_on:
+    async def next(self) -> Place:
+        """Wait until there is a place for the next try, another one than the last failed on."""
+        place = self._requests.begin(self._failed_on)
+        if place is None:
             try:
-                usable = await self._requests.wait_for(other_than=self._failed_on)
+                place = await self._requests.wait_for(other_than=self._failed_on)
             except NotConnected as error:
                 if self._left is None:
                     raise
                 raise self._left from error
-        self._connection = usable
+        self._place = place
+        return place
+
+    def answered(self) -> None:
+        """Tell the place of the present try of its first item."""
+        assert self._place is not None
+        self._place.answered()
+
+    def failed(self, error: BaseException) -> None:
+        """Tell the place of the present try of its error, and of its end."""
+        assert self._place is not None
+        self._place.failed(error)
+        self._place.left()
 
     def may_follow(self, error: RSocketError) -> bool:
         """Return whether another try follows the one that has failed with ``error``.
@@ -228,22 +321,25 @@ class _Tries:
         """
         self.owed = self._may_follow(error)
         if self.owed:
-            self._failed_on = self._connection
+            self._failed_on = self._place
         return self.owed
 
     def _may_follow(self, error: RSocketError) -> bool:
         if self._idempotent is None:
             return False
+        assert self._place is not None
         left = self._left
-        gone = self._requests.usable is not self._connection
-        if not error.sent and (gone or isinstance(error, StreamIdsExhausted)):
+        if not error.sent and (self._place.over or isinstance(error, StreamIdsExhausted)):
             return True
         if left is not None:
-            error.sent = True
+            error.sent = error.sent or left.sent
             error.unprocessed = error.unprocessed and left.unprocessed
             return False
+        if not self._requests.goes_elsewhere(self._place):
+            return False
+        refused = error.unprocessed and (error.sent or isinstance(error, MissingLease))
         unanswered = isinstance(error, ConnectionClosed | Canceled)
-        if gone and (error.unprocessed or (self._idempotent and unanswered)):
+        if refused or (self._idempotent and unanswered):
             self._left = error
             return True
         return False

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ..transports.base import FrameTransport
     from .connection import Connection
     from .dialling import Dial
+    from .patient_requests import Place
     from .reconnect import Reconnect
     from .resume_options import ClientResume
 
@@ -114,11 +115,27 @@ class _Tenure:
         self.began = 0.0
         self.leaving = trio.Event()
 
-    def failed(self, error: Exception, *, final: bool) -> None:
+    def none(self, error: Exception, *, final: bool) -> None:
         """Take note that there is no session; only the first reason counts."""
         if self.failure is None:
             self.failure = error
             self.final = final
+
+    # -- as `Place`: with one target, there is nothing to choose by what becomes of requests -----
+
+    @property
+    def over(self) -> bool:
+        """Whether no requests begin there any more."""
+        return self.connection is None or self.connection.lifecycle.phase is not Phase.OPEN
+
+    def answered(self) -> None:
+        """Do nothing."""
+
+    def failed(self, error: BaseException) -> None:
+        """Do nothing."""
+
+    def left(self) -> None:
+        """Do nothing."""
 
 
 class Succession:
@@ -170,10 +187,21 @@ class Succession:
     @property
     def usable(self) -> Connection | None:
         """The connection on which new requests begin; ``None`` if there is none now."""
-        connection = None if self._present is None else self._present.connection
-        if connection is not None and connection.lifecycle.phase is Phase.OPEN:
-            return connection
-        return None
+        present = self._present
+        return None if present is None or present.over else present.connection
+
+    def begin(self, other_than: Place | None) -> Place | None:
+        """See `Places.begin`."""
+        present = self._present
+        return None if present is None or present.over or present is other_than else present
+
+    def goes_elsewhere(self, place: Place) -> bool:
+        """See `Places.goes_elsewhere`."""
+        return place.over or place is not self._present
+
+    def hopeless(self) -> bool:
+        """See `Places.hopeless`."""
+        return self.ended.is_set()
 
     @property
     def state(self) -> ConnectionState:
@@ -306,9 +334,9 @@ class Succession:
                 try:
                     await wait_accepted(connection)
                 except (SetupError, ConnectionClosed, ConnectFailed) as error:
-                    tenure.failed(error, final=False)
+                    tenure.none(error, final=False)
                 except trio.ClosedResourceError as error:  # its own block has ended it
-                    tenure.failed(error, final=True)
+                    tenure.none(error, final=True)
         finally:
             self._trying = None
         if tenure.failure is not None:
@@ -348,7 +376,7 @@ class Succession:
                         await self._drive(tenure)
             if tenure.patience.cancelled_caught:
                 text = f"no connection within {self._config.setup_timeout:g} s"
-                tenure.failed(ConnectFailed(text), final=False)
+                tenure.none(ConnectFailed(text), final=False)
         finally:
             tenure.ready.set()
             self._places.release_on_behalf_of(tenure)
@@ -374,7 +402,7 @@ class Succession:
             final = not isinstance(failure, ConnectFailed)
             if final and self._present is not None:
                 logger.exception("what the application gave to begin a session has failed")
-            tenure.failed(failure, final=final)
+            tenure.none(failure, final=final)
 
     async def _drive(self, tenure: _Tenure) -> None:
         connection, session, config = tenure.connection, tenure.session, self._config
@@ -395,7 +423,7 @@ class Succession:
             peer = info.peer or info.scheme
             await run_within(tenure.block, peer, config.setup_timeout, connection.abandon, run)
         except NotEntered as error:
-            tenure.failed(error.error, final=True)
+            tenure.none(error.error, final=True)
         finally:
             self._running.discard(connection)
 

@@ -165,19 +165,24 @@ class PayloadStream(
     a quarter of ``prefetch``. With ``prefetch=0`` only `request_n` grants items.
     """
 
-    __slots__ = ("_again", "_burst", "_inbox", "_queue")
+    __slots__ = ("_again", "_begun", "_burst", "_inbox", "_queue")
 
     def __init__(self, inbox: PayloadInbox) -> None:
         self._inbox = inbox
         self._queue = inbox.queue
         self._burst = 0
         self._again: OpenAgain | None = None
+        self._begun: Callable[[], None] | None = None
 
-    def _opens_again(self, again: OpenAgain) -> None:
-        """Ask for another stream in the place of this one if it fails before its first item.
+    def _begins(self, begun: Callable[[], None], again: OpenAgain) -> None:
+        """Tell whether the stream begins, or fails before its first item.
 
-        What was granted by `request_n` is known to that stream only, so it is not replaced then.
+        Args:
+            begun: Called when the first item comes while a reader waits for it.
+            again: Asked for another stream in the place of this one that fails. What was granted by
+                `request_n` is known to that stream only, so it is not replaced then.
         """
+        self._begun = begun
         if not self._inbox.window.manual:
             self._again = again
 
@@ -204,6 +209,11 @@ class PayloadStream(
         if closed:  # by another task, meanwhile
             self._inbox.close()
         return True
+
+    def _first_wait(self) -> Callable[[], None] | None:
+        """Return what to call after the first wait, if no item has come before it."""
+        begun, self._begun = self._begun, None
+        return None if self._inbox.received else begun
 
     def __aiter__(self) -> PayloadStream:
         return self
@@ -252,6 +262,7 @@ class PayloadStream(
         If cancelled: no item is lost.
         """
         self._burst = 0
+        begun = None if self._begun is None else self._first_wait()
         while True:  # A stream without an item may be opened again, session after session.
             try:
                 await self._inbox.wait(_NAME)
@@ -259,6 +270,8 @@ class PayloadStream(
             except RSocketError as error:
                 if not await self._replaced(error):
                     raise
+        if begun is not None:
+            begun()
         return self._inbox.pop()
 
     async def receive_many(self, limit: int | None = None) -> list[Payload]:
@@ -280,6 +293,7 @@ class PayloadStream(
         if limit is not None and (type(limit) is not int or limit < 1):
             argument("limit", limit, COUNT)
         self._burst = 0
+        begun = None if self._begun is None else self._first_wait()
         while True:  # as `receive`
             try:
                 await self._inbox.wait(_NAME)
@@ -287,6 +301,8 @@ class PayloadStream(
             except RSocketError as error:
                 if not await self._replaced(error):
                     raise
+        if begun is not None:
+            begun()
         pop = self._inbox.pop
         here = len(self._queue)
         return [pop() for _ in range(here if limit is None else min(limit, here))]
