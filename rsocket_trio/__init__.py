@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         ZipkinTrace,
     )
     from .payload import Payload
+    from .pool import Pool, PoolOptions, connect_pool
     from .protocol.budget import Budget
     from .protocol.circuit import Circuit
     from .protocol.repeats import Hedge, Repeats
@@ -220,6 +221,8 @@ __all__ = [
     "PayloadBody",
     "PayloadStream",
     "Peer",
+    "Pool",
+    "PoolOptions",
     "Principal",
     "ProtocolError",
     "Provided",
@@ -265,6 +268,7 @@ __all__ = [
     "__version__",
     "concurrency_limit",
     "connect",
+    "connect_pool",
     "current_trace",
     "declaration",
     "fire_and_forget",
@@ -309,6 +313,7 @@ _HOMES = homes_of(
             "SimpleAuthentication ZipkinTrace"
         ),
         "payload": "Payload",
+        "pool": "Pool PoolOptions connect_pool",
         "protocol.budget": "Budget",
         "protocol.circuit": "Circuit",
         "protocol.repeats": "Hedge Repeats",

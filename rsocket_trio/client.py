@@ -275,8 +275,12 @@ class Connecting:
         """Return a client that has not connected."""
         return Client(self)
 
-    def dialler(self, target: str | Uri | FrameTransport | Dial) -> Dial:
+    def dialler(self, target: str | Uri | FrameTransport | Dial, address: str = "") -> Dial:
         """Return the function that makes a transport, on each call unless ``target`` is one.
+
+        Args:
+            target: The target.
+            address: One of the IP addresses of the host of a target that is an address.
 
         Raises:
             TypeError: The target is of a wrong type.
@@ -291,6 +295,7 @@ class Connecting:
                 ssl_context=ssl_context,
                 max_frame_size=config.limits.max_frame_size,
                 handshake_timeout=config.setup_timeout,
+                address=address,
             )
         if headers or ssl_context is not None:
             raise ValueError(

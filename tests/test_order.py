@@ -35,6 +35,7 @@ from rsocket_trio import (
     Responder,
     StreamedPayload,
     connect,
+    connect_pool,
     lumberjack,
     open_background,
     request_response,
@@ -218,24 +219,52 @@ def channel(requester) -> Any:
     return requester.request_channel([REQUEST])
 
 
+@asynccontextmanager
+async def silent_dial():
+    await trio.sleep_forever()
+    yield
+
+
+@asynccontextmanager
+async def pools(_directory):
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        server = await nursery.start(serve, Quiet(), f"tcp://{LOCAL}")
+        requester = await stack.enter_async_context(connect_pool(list(server.uris)))
+        await requester.request_response(REQUEST)
+
+        nowhere = await stack.enter_async_context(connect_pool([silent_dial]))
+
+        yield SimpleNamespace(
+            requester=requester,
+            without_target=lambda: nowhere.request_response(REQUEST),
+            alive=lambda: requester.request_response(REQUEST),
+            by_peer=stack.aclose,
+            here=stack.aclose,
+        )
+        await stack.aclose()
+        nursery.cancel_scope.cancel(reason="the test is over")
+
+
 @request_response("r")
 async def declared(n: int) -> bytes:
     """A declaration; it is only called at the other end."""
     raise NotImplementedError
 
 
-use(rsocket, "Requester.request_response", lambda it: it.requester.request_response(REQUEST))
-use(
-    rsocket,
-    "Requester.request_response_streamed",
-    lambda it: entered(it.requester.request_response_streamed(REQUEST)),
-)
-use(rsocket, "Requester.fire_and_forget", lambda it: it.requester.fire_and_forget(REQUEST))
-use(rsocket, "Requester.request_stream", lambda it: entered(it.requester.request_stream(REQUEST)))
-use(rsocket, "Requester.request_channel", lambda it: first_of(channel(it.requester)))
-use(rsocket, "Requester.metadata_push", lambda it: it.requester.metadata_push(b"m"))
-ends(rsocket, "Requester.wait_closed", lambda it: it.requester.wait_closed())
-ends(rsocket, "Requester.wait_draining", lambda it: it.requester.wait_draining())
+for scene, name in ((rsocket, "Requester"), (pools, "Pool")):
+    use(scene, f"{name}.request_response", lambda it: it.requester.request_response(REQUEST))
+    use(
+        scene,
+        f"{name}.request_response_streamed",
+        lambda it: entered(it.requester.request_response_streamed(REQUEST)),
+    )
+    use(scene, f"{name}.fire_and_forget", lambda it: it.requester.fire_and_forget(REQUEST))
+    use(scene, f"{name}.request_stream", lambda it: entered(it.requester.request_stream(REQUEST)))
+    use(scene, f"{name}.request_channel", lambda it: first_of(channel(it.requester)))
+    use(scene, f"{name}.metadata_push", lambda it: it.requester.metadata_push(b"m"))
+    ends(scene, f"{name}.wait_closed", lambda it: it.requester.wait_closed())
+    ends(scene, f"{name}.wait_draining", lambda it: it.requester.wait_draining())
+tells(pools, "Pool.targets", lambda it: it.requester.targets())
 use(rsocket, "Caller.request_response", lambda it: it.caller.request_response("r", 1))
 use(rsocket, "Caller.call", lambda it: it.caller.call(declared, 1))
 use(
@@ -844,6 +873,7 @@ WAITING = [
         lambda it: entered(it.requester.request_response_streamed(WAIT)),
     ),
     wait_for(rsocket, "room", lambda it: it.without_room()),
+    wait_for(pools, "a target", lambda it: it.without_target()),
     wait_for(rsocket, "a lease", lambda it: it.without_lease()),
     wait_for(rpc, "an answer", lambda it: it.client.unary(ECHO, b"wait")),
     wait_for(rpc, "a reply", lambda it: it.join.reply()),
@@ -1017,6 +1047,7 @@ ANYWHERE = {
     "Spool.positions",
     "Spool.read",
     "PackedElements.array",
+    "Pool.states",
     "Requester.states",
     "RouterCall.entry",
     *(f"{each}.peers" for each in ("LumberjackServer", "RsioServer", "Server", "TtrpcServer")),

@@ -29,6 +29,7 @@ def test_sealed_classes():
         "OutgoingCall",
         "PayloadBody",
         "PayloadStream",
+        "Pool",
         "Requester",
         "ResumableSession",
         "Server",

@@ -70,15 +70,17 @@ class Places(Protocol):
         options: How requests wait.
         home: The thread.
         ended: Set when there will be no place any more.
-        failure: Why there is no place, as far as is known.
         changed: Set, and replaced by another event, when there may be one.
     """
 
     options: Reconnect
     home: Home
     ended: trio.Event
-    failure: Exception | None
     changed: trio.Event
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why there is no place, as far as is known."""
 
     def begin(self, other_than: Place | None) -> Place | None:
         """Choose a place. What the caller sends before its next checkpoint is sent there.
@@ -93,8 +95,8 @@ class Places(Protocol):
     def goes_elsewhere(self, place: Place) -> bool:
         """Return whether a request that has failed at a place would go to another one now."""
 
-    def hopeless(self) -> bool:
-        """Return whether no place may be expected, so that requests need not wait."""
+    def hopeless(self) -> str:
+        """Return why no place is to be expected, so that no request waits; else no text."""
 
 
 class PatientRequests:
@@ -245,12 +247,12 @@ class PatientRequests:
             self._waiting += 1
             try:
                 with trio.move_on_after(options.wait):
-                    while not places.hopeless():
+                    while not (hopeless := places.hopeless()):
                         await places.changed.wait()
                         place = places.begin(other_than)
                         if place is not None:
                             return place
-                    why = "none will follow"
+                    why = hopeless
             finally:
                 self._waiting -= 1
         await trio.lowlevel.checkpoint()
@@ -259,10 +261,8 @@ class PatientRequests:
     def _error(self, why: str) -> Exception:
         """Return the error of a request that does not wait any more."""
         failure = self._places.failure
-        if self._places.ended.is_set():
-            if failure is None:
-                return trio.ClosedResourceError("the connection was closed here")
-            why = "none will follow"
+        if self._places.ended.is_set() and failure is None:
+            return trio.ClosedResourceError("the connection was closed here")
         error = NotConnected(f"there is no connection, and {why}")
         if failure is not None:
             error.args = (f"{error}: {failure}",)

@@ -22,6 +22,7 @@ the server has accepted it; until then they wait (`rsocket_trio.connection.patie
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
@@ -154,6 +155,7 @@ class Succession:
         ended: Set when the last session has ended.
         failure: Why there is no session now, as far as is known; then, why none follows.
         changed: Set, and replaced by another event, when `state` or `usable` may have changed.
+        on_change: Called then, before that.
     """
 
     def __init__(
@@ -169,6 +171,7 @@ class Succession:
         self.ended = trio.Event()
         self.failure: Exception | None = None
         self.changed = trio.Event()
+        self.on_change: Callable[[], None] | None = None
         self._resume = resume
         self._offers = resume is not None  # whether the next attempt offers to be resumed
         self._dial = dial
@@ -199,9 +202,9 @@ class Succession:
         """See `Places.goes_elsewhere`."""
         return place.over or place is not self._present
 
-    def hopeless(self) -> bool:
+    def hopeless(self) -> str:
         """See `Places.hopeless`."""
-        return self.ended.is_set()
+        return "none will follow" if self.ended.is_set() else ""
 
     @property
     def state(self) -> ConnectionState:
@@ -212,7 +215,9 @@ class Succession:
         if connection is not None and connection.lifecycle.failure is None:
             draining = connection.lifecycle.draining
             return ConnectionState.DRAINING if draining else ConnectionState.CONNECTED
-        return ConnectionState.WAITING if self._trying is None else ConnectionState.CONNECTING
+        begins = self._present is None and self._tried.number == 0
+        tries = begins or self._trying is not None
+        return ConnectionState.CONNECTING if tries else ConnectionState.WAITING
 
     def close(self) -> None:
         """End all sessions, and begin no new one."""
@@ -221,9 +226,24 @@ class Succession:
             self.ended.set()
         for connection in list(self._running):
             connection.lifecycle.close()
+        self._stop_trying("the client closes")
+
+    def retire(self, reason: str, grace: float) -> None:
+        """Begin no new session, and let what is open finish. `run` returns then.
+
+        Args:
+            reason: For the peer, and for what does not finish.
+            grace: How long that may take, in seconds.
+        """
+        deadline = trio.current_time() + grace
+        for connection in list(self._running):
+            connection.close_gracefully(reason, deadline, error=ConnectionClosed(reason))
+        self._stop_trying(reason)
+
+    def _stop_trying(self, reason: str) -> None:
         if self._trying is not None:
-            self._trying.patience.cancel(reason="the client closes")
-        self._between.cancel(reason="the client closes")
+            self._trying.patience.cancel(reason=reason)
+        self._between.cancel(reason=reason)
         self._change()
 
     # -- the sessions -----------------------------------------------------------------------
@@ -428,5 +448,7 @@ class Succession:
             self._running.discard(connection)
 
     def _change(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
         changed, self.changed = self.changed, trio.Event()
         changed.set()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+import attrs
 import trio
 
 from ..errors import ConnectFailed
@@ -30,6 +31,7 @@ async def dial(
     uri: Uri,
     shake_hands: Callable[[ByteStream], Awaitable[T]],
     *,
+    address: str = "",
     ssl_context: ssl.SSLContext | None = None,
     handshake_timeout: float,
 ) -> T:
@@ -40,6 +42,8 @@ async def dial(
             and on failure behind it, so the address is good for one connection.
         shake_hands: Makes the result, after a handshake of the wire if it has one. The result owns
             the stream.
+        address: Connect there in place of the host of ``uri``, whose name TLS verifies all the
+            same.
         ssl_context: TLS: how to verify the server; by default with the system's authorities.
         handshake_timeout: How long the handshakes may take, TLS included, in seconds.
 
@@ -56,7 +60,7 @@ async def dial(
     """
     check_dialled(uri)
     try:
-        stream = await _open(uri)
+        stream = await _open(attrs.evolve(uri, host=address) if address else uri)
     except (OSError, UnicodeError) as error:
         # UnicodeError: a host name that cannot be encoded for the resolver.
         raise ConnectFailed(f"cannot connect to {shown(uri)}: {describe_failure(error)}") from error

@@ -12,7 +12,7 @@ import trio
 import trio_websocket
 
 from ..config import MAX_FRAME_SIZE
-from ..field_checks import COUNT, SECONDS, argument
+from ..field_checks import COUNT, SECONDS, TEXT, argument
 from ..sockets.dial import dial
 from ..sockets.tls import check_context
 from ..uri import Uri, as_uri, shown
@@ -41,6 +41,7 @@ async def open_transport(
     ssl_context: ssl.SSLContext | None = None,
     max_frame_size: int = MAX_FRAME_SIZE,
     handshake_timeout: float = 10.0,
+    address: str = "",
 ) -> AsyncIterator[FrameTransport]:
     """Dial a server, and close the connection at the end of the block.
 
@@ -51,6 +52,8 @@ async def open_transport(
         ssl_context: TLS: how to verify the server; by default with the system's authorities.
         max_frame_size: The server's frames may be this long, in bytes.
         handshake_timeout: How long the handshakes of TLS and WebSocket may take, in seconds.
+        address: Connect to this IP address, one of those that the host of ``uri`` has. TLS verifies
+            the name of the host, and a WebSocket is asked for by it.
 
     Yields:
         The transport, ready for frames.
@@ -80,6 +83,13 @@ async def open_transport(
         shake_hands=lambda connected: request_websocket(connected.stream, uri, headers),
         max_frame_size=max_frame_size,
     )
-    transport = await dial(uri, make, ssl_context=ssl_context, handshake_timeout=handshake_timeout)
+    argument("address", address, TEXT)
+    transport = await dial(
+        uri,
+        make,
+        address=address,
+        ssl_context=ssl_context,
+        handshake_timeout=handshake_timeout,
+    )
     async with transport:
         yield transport

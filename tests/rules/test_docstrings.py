@@ -22,6 +22,7 @@ PUBLIC = [
     "rsocket_trio.frames",
     "rsocket_trio.lumberjack",
     "rsocket_trio.metadata",
+    "rsocket_trio.pool",
     "rsocket_trio.reactive_streams",
     "rsocket_trio.reactive_streams.operators",
     "rsocket_trio.reactivesocket",

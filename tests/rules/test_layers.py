@@ -47,6 +47,7 @@ LAYERS = [
     ["wires"],
     ["server", "routing", "codecs"],
     ["client"],
+    ["pool"],
     ["spool", "logfiles"],
     ["rsio", "lumberjack", "ttrpc"],
     ["workers"],

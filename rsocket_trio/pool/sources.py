@@ -1,0 +1,181 @@
+"""Where the targets of a pool come from: `dns`, `target_file`, and what follows them.
+
+A source is an async iterable of complete sets. Ours are iterators and no generators: an error of
+one question does not end them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import random
+from typing import Final
+
+import trio
+
+from ..field_checks import COUNT, FINITE, argument
+from ..log_policy import logger
+from ..uri import AddressKind, Uri, as_uri, kind_of, shown
+from .options import Target, as_target
+
+__all__ = ["Watch", "dns", "target_file"]
+
+_AT_LEAST: Final = 1.0
+"""Seconds between two questions, also when targets are lost one after the other."""
+
+_JITTER: Final = 0.2
+"""The part of each wait that is random, so that the clients of one name do not ask together."""
+
+_ABSENT: Final = 2
+"""So many answers without an address remove it: servers of names give parts of long lists."""
+
+
+class Watch(AsyncIterator[tuple[Target, ...]]):
+    """Asks again and again, and gives each set that differs from the last one.
+
+    Args:
+        every: The time between two questions, in seconds.
+        what: What is asked, for the log.
+    """
+
+    def __init__(self, every: float, what: str) -> None:
+        argument("every", every, FINITE)
+        self._every = every
+        self._what = what
+        self._asked = False
+        self._given: tuple[Target, ...] | None = None
+        self._hurry = trio.Event()
+
+    def __aiter__(self) -> Watch:
+        return self
+
+    async def __anext__(self) -> tuple[Target, ...]:
+        """Wait for the next set of targets.
+
+        Checkpoint: always.
+        If cancelled: no set is lost.
+        """
+        while True:
+            if self._asked:
+                await trio.sleep(min(_AT_LEAST, self._every))
+                with trio.move_on_after(self._every * (1 - _JITTER * random())):
+                    await self._hurry.wait()
+            self._hurry = trio.Event()
+            try:
+                targets = await self._ask()
+            except (OSError, ValueError) as error:  # also UnicodeError
+                logger.warning("pool: %s: the last targets stay: %s", self._what, error)
+                continue
+            finally:
+                self._asked = True
+            if targets != self._given:
+                self._given = targets
+                return targets
+
+    def hurry(self) -> None:
+        """Ask soon: a target is lost, so another one may be in its place."""
+        self._hurry.set()
+
+    @abstractmethod
+    async def _ask(self) -> tuple[Target, ...]:
+        """Ask once.
+
+        Raises:
+            OSError: There is no answer.
+            ValueError: The answer cannot be used.
+        """
+
+
+class _Names(Watch):
+    """The addresses of a name."""
+
+    def __init__(self, uri: Uri, every: float, max_addresses: int) -> None:
+        super().__init__(every, f"the addresses of {shown(uri)}")
+        argument("max_addresses", max_addresses, COUNT)
+        self._uri = uri
+        self._at_most = max_addresses
+        self._absent: dict[str, int] = {}  # in how many answers each known address was not
+
+    async def _ask(self) -> tuple[Target, ...]:
+        uri = self._uri
+        found = await trio.socket.getaddrinfo(uri.host, uri.port, type=socket.SOCK_STREAM)
+        here = {str(address[4][0]) for address in found}
+        absent = {each: times + 1 for each, times in self._absent.items() if times + 1 < _ABSENT}
+        known = sorted({**absent, **dict.fromkeys(here, 0)}.items())
+        if len(known) > self._at_most:
+            text = "pool: %s: of %d only %d are used (dns(max_addresses=))"
+            logger.warning(text, self._what, len(known), self._at_most)
+        self._absent = dict(known[: self._at_most])
+        return tuple(Target(uri, address) for address in self._absent)
+
+
+class _Lines(Watch):
+    """The addresses in a file."""
+
+    def __init__(self, path: str | os.PathLike[str], every: float, max_size: int) -> None:
+        super().__init__(every, f"the file {os.fspath(path)!r}")
+        argument("max_size", max_size, COUNT)
+        self._path = Path(path)
+        self._max_size = max_size
+
+    async def _ask(self) -> tuple[Target, ...]:
+        text = (await trio.to_thread.run_sync(self._read)).decode()
+        lines = (line.partition("#")[0].strip() for line in text.splitlines())
+        return tuple(dict.fromkeys(as_target(line) for line in lines if line))
+
+    def _read(self) -> bytes:
+        """Read the file, if nobody writes it meanwhile."""
+        with self._path.open("rb") as file:
+            before = os.fstat(file.fileno())
+            content = file.read(self._max_size + 1)
+            after = os.fstat(file.fileno())
+        if len(content) > self._max_size:
+            raise ValueError(f"it has more than {self._max_size} bytes (target_file(max_size=))")
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise ValueError("it was being written")
+        return content
+
+
+def dns(address: str | Uri, *, every: float = 30.0, max_addresses: int = 1024) -> Watch:
+    """Return a source of targets for `connect_pool`: all IP addresses of the host of an address.
+
+    The resolver of the system is asked, and asked at once when a target loses its connection.
+    It does not tell how long an answer holds. An address is removed when two answers lack it.
+
+    Args:
+        address: The address, e.g. ``tcp://orders:7878``. TLS verifies the name of its host.
+        every: The time between two questions, in seconds, shortened at random by up to a fifth.
+        max_addresses: An answer is used up to so many addresses, as it comes from the network.
+
+    Raises:
+        TypeError: An argument is of a wrong type.
+        ValueError: The address has no host, or a number is out of range.
+    """
+    uri = as_uri(address)
+    if kind_of(uri) is not AddressKind.INTERNET:
+        raise ValueError(f"{shown(uri)} has no host whose addresses could be asked for")
+    return _Names(uri, every, max_addresses)
+
+
+def target_file(
+    path: str | os.PathLike[str], *, every: float = 2.0, max_size: int = 1024 * 1024
+) -> Watch:
+    """Return a source of targets for `connect_pool`: the addresses in a file, one in each line.
+
+    Empty lines, and what is behind a ``#``, do not count. The file is read again and again. If it
+    is not there, has a line that is no address or is being written, the last set stays, and the log
+    says so. Replace it by a rename, so that nobody reads a half of it.
+
+    Args:
+        path: The file.
+        every: The time between two readings, in seconds.
+        max_size: A larger file is not used. In bytes.
+
+    Raises:
+        TypeError: An argument is of a wrong type.
+        ValueError: A number is out of range.
+    """
+    return _Lines(path, every, max_size)
