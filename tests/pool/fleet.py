@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 import trio
 
 from rsocket_trio import (
     ApplicationError,
+    Canceled,
     ConnectFailed,
     ConnectionConfig,
     Payload,
@@ -47,8 +48,10 @@ class Server(Responder):
     """One server.
 
     Attributes:
-        behaviour: ``well``, ``refuses`` (REJECTED at once), ``fails`` (APPLICATION_ERROR at once).
-        delay: Seconds for each answer.
+        behaviour: ``well``; or what it does at once: ``refuses`` (REJECTED), ``fails``
+            (APPLICATION_ERROR), ``cancels`` (CANCELED).
+        delay: Returns the seconds for each answer.
+        places: It works at so many answers at a time.
         up: Whether it can be dialled.
         begun: How often it has begun each request.
     """
@@ -56,7 +59,8 @@ class Server(Responder):
     def __init__(self, name, nursery, lease=None):
         self.name = name
         self.behaviour = "well"
-        self.delay = 0.01
+        self.delay = lambda: 0.01
+        self.places = nullcontext()
         self.up = True
         self.thawed = trio.Event()
         self.thawed.set()
@@ -146,9 +150,12 @@ class Server(Responder):
         if self.behaviour == "refuses":
             self.begun.clear()  # it has not processed it
             raise Rejected("busy")
+        if self.behaviour == "cancels":
+            raise Canceled("too late")
         if self.behaviour == "fails":
             raise ApplicationError("no database")
-        await trio.sleep(self.delay)
+        async with self.places:
+            await trio.sleep(self.delay())
 
 
 @asynccontextmanager

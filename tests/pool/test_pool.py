@@ -183,7 +183,7 @@ async def test_a_refused_stream_is_opened_on_another_target(autojump_clock):
 async def test_only_what_is_idempotent_is_repeated(autojump_clock):
     """A request that may have been processed is the caller's error without the word for it."""
     async with fleet(2) as servers:
-        servers[0].delay = 100
+        servers[0].delay = lambda: 100
         async with pool_of(servers, options=TURNS) as pool:
             await settled(pool, 2)
             outcomes = {}
