@@ -211,7 +211,8 @@ class PatientRequests:
             stream = await open_one()
             repeatable = interaction is Interaction.REQUEST_STREAM
             if isinstance(stream, PayloadStream):
-                stream._begins(tries.answered, open_again)  # noqa: SLF001 - only for this class
+                stream._tells(tries.answered)  # noqa: SLF001 - only for this class
+                stream._opens_again(open_again)  # noqa: SLF001 - as above
             elif interaction is Interaction.REQUEST_RESPONSE:
                 tries.answered()
             yield stream

@@ -174,15 +174,15 @@ class PayloadStream(
         self._again: OpenAgain | None = None
         self._begun: Callable[[], None] | None = None
 
-    def _begins(self, begun: Callable[[], None], again: OpenAgain) -> None:
-        """Tell whether the stream begins, or fails before its first item.
-
-        Args:
-            begun: Called when the first item comes while a reader waits for it.
-            again: Asked for another stream in the place of this one that fails. What was granted by
-                `request_n` is known to that stream only, so it is not replaced then.
-        """
+    def _tells(self, begun: Callable[[], None]) -> None:
+        """Call a function when the first item comes while a reader waits for it."""
         self._begun = begun
+
+    def _opens_again(self, again: OpenAgain) -> None:
+        """Ask for another stream in the place of this one if it fails before its first item.
+
+        What was granted by `request_n` is known to that stream only, so it is not replaced then.
+        """
         if not self._inbox.window.manual:
             self._again = again
 

@@ -5,13 +5,11 @@ source (a list, DNS, a file, yours)
                           └─ chooses the member of each request (Choice)
 """
 
-from ..protocol.circuit import Circuit
 from .options import PoolOptions, Target, TargetStatistics
 from .pool import Pool, PoolTargets, connect_pool
 from .sources import Watch, dns, target_file
 
 __all__ = [
-    "Circuit",
     "Pool",
     "PoolOptions",
     "PoolTargets",
