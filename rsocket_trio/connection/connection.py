@@ -213,7 +213,8 @@ class Connection:
         if lifecycle.phase is Phase.OPEN:
             limit = self.config.limits.max_frame_size
             words = reason.encode("utf-8", "replace")
-            self.outbox.put_urgent(
+            # Behind the requests that are queued: a peer that has none open does not wait for more.
+            self.outbox.put_control(
                 encode_fitting_error(0, ErrorCode.CONNECTION_CLOSE, words, limit)
             )
         if lifecycle.phase is Phase.OPEN or lifecycle.draining:

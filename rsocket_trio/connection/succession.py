@@ -215,7 +215,7 @@ class Succession:
         if connection is not None and connection.lifecycle.failure is None:
             draining = connection.lifecycle.draining
             return ConnectionState.DRAINING if draining else ConnectionState.CONNECTED
-        begins = self._present is None and self._tried.number == 0
+        begins = self._present is None and self.failure is None
         tries = begins or self._trying is not None
         return ConnectionState.CONNECTING if tries else ConnectionState.WAITING
 

@@ -146,8 +146,8 @@ class Member:
         return leases is None or leases.sendable_requests > leases.waiting_requests
 
     def latency_at(self, now: float) -> float:
-        """See `Candidate.latency_at`."""
-        return self.latency.at(now) if self.latency.known else self._roster.typical
+        """See `Candidate.latency_at`. A new target is to be tried soon, and not by all requests."""
+        return self.latency.at(now) if self.latency.known else self._roster.typical / 2
 
     def statistics(self) -> TargetStatistics:
         """Return where the pool stands with it."""
@@ -199,17 +199,20 @@ class Turn:
         """Take note of the response, or of the first item of a stream."""
         now = trio.current_time()
         took = now - self._began
-        self._roster.typical += (took - self._roster.typical) * _TYPICAL
+        roster = self._roster
+        if roster.typical == LEAST:  # the first answer
+            roster.typical = took
+        roster.typical += (took - roster.typical) * _TYPICAL
         self._answered(took, now)
 
     def _answered(self, took: float, now: float) -> None:
         roster, member, outlier = self._roster, self.member, self._outlier
         member.answered += 1
-        member.latency.add(took, now)
         if self._ticket is not None:
             outlier.succeeded(self._ticket, now)
             if outlier is member.outlier and outlier.well and member in roster.aside:
                 member.begin_anew()
+        member.latency.add(took, now)
 
     def failed(self, error: BaseException) -> None:
         """Take note of an error in place of that."""

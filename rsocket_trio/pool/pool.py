@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack
 from random import random
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -23,6 +24,7 @@ from ..log_policy import logger
 from ..metadata.builder import Metadata
 from ..metadata.mime_types import MIME
 from ..payload import Payload
+from ..protocol.repeats import Repeats
 from ..requester import ConnectionStatistics, Requester
 from ..responder import Acceptor, Responder, lifespan_of
 from ..sealed import make
@@ -200,6 +202,7 @@ async def connect_pool(
     ssl_context: ssl.SSLContext | None = None,
     resume: ClientResume | None = None,
     reconnect: Reconnect = _RECONNECT,
+    repeats: Repeats | None = None,
     lease: LeaseOptions | LeaseSource | None = None,
     tracing: Tracing | None = None,
     protocol: str = "rsocket",
@@ -236,6 +239,7 @@ async def connect_pool(
         ssl_context: See there.
         resume: See there.
         reconnect: See there; also how requests wait for a target, and how many.
+        repeats: See there. Each try chooses its target anew.
         lease: See there. A target without a lease for now is passed by while another has one.
         tracing: See there.
         protocol: See there.
@@ -266,6 +270,7 @@ async def connect_pool(
         headers=headers,
         ssl_context=ssl_context,
         resume=resume,
+        repeats=repeats,
         lease=lease,
         tracing=tracing,
         protocol=protocol,
@@ -329,19 +334,31 @@ async def _follow(roster: Roster, source: AsyncIterable[_Targets], reconnect: Re
             nursery.start_soon(_hurry, roster, source)
         delays = reconnect.retry.delays(random)
         while True:
-            try:
-                async for each in source:
-                    roster.set_targets([as_target(target) for target in each])
-                    delays = reconnect.retry.delays(random)
-            except Exception:  # of the application's source
-                logger.exception("the source of targets has failed; the last targets stay")
-            else:
-                logger.info("pool: the source of targets has ended; the last targets stay")
-                return
+            async with AsyncExitStack() as stack:
+                sets = aiter(source)
+                if isinstance(sets, AsyncGenerator):
+                    stack.push_async_callback(sets.aclose)
+                try:
+                    async for each in sets:
+                        delays = reconnect.retry.delays(random)
+                        _take(roster, each)
+                except Exception:  # of the application's source
+                    logger.exception("the source of targets has failed; the last targets stay")
+                else:
+                    logger.info("pool: the source of targets has ended; the last targets stay")
+                    return
             delay = next(delays, None)
             if delay is None:
                 return
             await trio.sleep(delay)
+
+
+def _take(roster: Roster, targets: _Targets) -> None:
+    """Take over a set, unless the application has made a mistake in it."""
+    try:
+        roster.set_targets([as_target(target) for target in targets])
+    except (TypeError, ValueError):
+        logger.exception("the targets of a source are wrong; the last targets stay")
 
 
 async def _until_closed(roster: Roster, scope: trio.CancelScope) -> None:

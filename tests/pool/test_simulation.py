@@ -7,8 +7,7 @@ import random
 import pytest
 import trio
 
-from rsocket_trio import Canceled, PoolOptions
-from rsocket_trio.pool import Circuit
+from rsocket_trio import Canceled, Circuit, PoolOptions
 from tests.pool.fleet import ask, fleet, pool_of
 
 CALLS = 3000

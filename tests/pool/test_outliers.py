@@ -1,0 +1,201 @@
+"""Targets that fail, hang, have no lease or are new, and the requests that pass them by."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import (
+    ApplicationError,
+    Canceled,
+    Circuit,
+    CustomError,
+    Lease,
+    LeaseGranter,
+    LeaseOptions,
+    MissingLease,
+    PoolOptions,
+)
+from rsocket_trio.pool.choosing import FAILURE, Choice, PeakLatency
+from tests.pool.fleet import ask, fleet, pool_of
+from tests.pool.test_any_fleet import Source
+from tests.pool.test_pool import TURNS, settled
+
+
+async def outcomes(pool, times, **options):
+    """Count who answers."""
+    answers = Counter()
+    for _ in range(times):
+        try:
+            answers[await ask(pool, **options)] += 1
+        except (Canceled, CustomError) as error:
+            answers[type(error).__name__] += 1
+    return answers
+
+
+@pytest.mark.parametrize("choose", ["latency", "least_in_flight", "round_robin"])
+async def test_a_target_that_fails_is_put_aside_and_tested(choose, autojump_clock, caplog):
+    """After 5 failures, for 5 s and then 10; one request tests it, and a success takes it back."""
+    async with fleet(3) as servers:
+        async with pool_of(servers, options=PoolOptions(choose=choose)) as pool:
+            await settled(pool, 3)
+            servers[0].behaviour = "cancels"
+            while "put aside for 5 s" not in caplog.text:
+                await outcomes(pool, 1)
+            [aside] = [each for each in pool.targets() if each.aside_for]
+            assert aside.failed == 5
+            assert aside.latency >= FAILURE / 2
+            assert (await outcomes(pool, 100))["Canceled"] == 0
+            await trio.sleep(5)
+            assert (await outcomes(pool, 100))["Canceled"] == 1
+            assert "put aside for 10 s" in caplog.text
+            servers[0].behaviour = "well"
+            await trio.sleep(10)
+            assert (await outcomes(pool, 60))["s0"] > 5
+            assert not any(each.aside_for for each in pool.targets())
+
+
+async def test_a_target_that_hangs(autojump_clock):
+    """Requests whose time is over count as failures; those that are given up for no reason not."""
+    async with fleet(2) as servers:
+        async with pool_of(servers, options=TURNS) as pool:
+            await settled(pool, 2)
+            servers[0].delay = lambda: 1000
+            for _ in range(6):
+                with trio.CancelScope() as scope, trio.move_on_after(1):
+                    trio.lowlevel.current_trio_token()
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(ask, pool)
+                        await trio.sleep(0.5)
+                        nursery.cancel_scope.cancel()
+                assert not scope.cancelled_caught
+            assert not any(each.failed for each in pool.targets())
+            late = 0
+            for _ in range(20):
+                with trio.move_on_after(0.2) as scope:
+                    await ask(pool)
+                late += scope.cancelled_caught
+            assert late == 5
+
+
+@pytest.mark.parametrize(("count", "aside"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)])
+async def test_at_most_half_are_put_aside(count, aside, autojump_clock, caplog):
+    """Never all: where all fail, all are asked, and the log says so."""
+    async with fleet(count) as servers:
+        async with pool_of(servers, options=TURNS) as pool:
+            await settled(pool, count)
+            for server in servers:
+                server.behaviour = "cancels"
+            for _ in range(20 * count):
+                await outcomes(pool, 1)
+                assert sum(bool(each.aside_for) for each in pool.targets()) <= aside
+            assert "too many targets fail" in caplog.text
+
+
+async def test_the_answers_of_an_application_are_no_failures(autojump_clock):
+    """Its errors are not a sign of a bad target; nor do they make it look fast."""
+    async with fleet(2) as servers:
+        async with pool_of(servers) as pool:
+            await settled(pool, 2)
+            servers[0].behaviour = "fails"
+            wrong = 0
+            for _ in range(200):
+                try:
+                    await ask(pool)
+                except ApplicationError:
+                    wrong += 1
+            assert 0 < wrong < 200
+            assert min(each.latency for each in pool.targets()) > 0.005
+            assert not any(each.failed or each.aside_for for each in pool.targets())
+
+
+async def test_a_session_that_begins_anew_is_well(autojump_clock):
+    """It is another process: what the last one did says nothing about it."""
+    async with fleet(2) as servers:
+        async with pool_of(servers, options=TURNS) as pool:
+            await settled(pool, 2)
+            servers[0].behaviour = "cancels"
+            await outcomes(pool, 20)
+            assert any(each.aside_for > 3 for each in pool.targets())
+            servers[0].kill()
+            servers[0].behaviour = "well"
+            servers[0].up = True
+            await trio.sleep(2)
+            assert (await outcomes(pool, 10))["s0"] == 5
+
+
+async def test_a_new_target_gets_its_share(autojump_clock):
+    """It is not avoided for what is not known of it, nor flooded."""
+    async with fleet(4) as servers:
+        source = Source(servers[:3])
+        async with pool_of(source) as pool:
+            await trio.sleep(1)
+            await outcomes(pool, 100)
+            source.named = servers
+            source.changed()
+            await trio.sleep(1)
+            assert 10 <= (await outcomes(pool, 100))["s3"] <= 60
+
+
+async def test_leases(autojump_clock):
+    """A target without a lease is passed by while another has one; then the request says so."""
+    granters = [LeaseGranter(Lease(1000, 1000)) for _ in range(2)]
+    async with fleet(2) as servers:
+        for server, granter in zip(servers, granters, strict=True):
+            server.lease = granter
+        lease = LeaseOptions(wait=False)
+        async with pool_of(servers, options=TURNS, lease=lease) as pool:
+            await settled(pool, 2)
+            assert len(await outcomes(pool, 10)) == 2
+            granters[0].grant(Lease(0, 0))
+            await trio.testing.wait_all_tasks_blocked()
+            assert sorted(each.has_lease for each in pool.targets()) == [False, True]
+            assert await outcomes(pool, 10) == {"s1": 10}
+            granters[1].grant(Lease(0, 0))
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(MissingLease):
+                await ask(pool)
+
+
+def test_a_latency():
+    """A peak counts at once, and is forgotten; a mean follows slowly."""
+    latency = PeakLatency()
+    latency.add(0.01, 0)
+    latency.add(1.0, 1)
+    assert latency.at(1) == 1.0
+    latency.add(0.01, 1)
+    assert latency.at(1) == 1.0
+    latency.add(0.01, 11)
+    assert 0.3 < latency.at(11) < 0.4
+    assert latency.at(60) < 0.01
+    assert latency.at(1e9) > 0
+
+
+def test_two_choices_are_never_one_target_twice():
+    """Two targets are compared, so the worst of all is never chosen."""
+
+    class Fixed:
+        turn = 0.0
+
+        def __init__(self, latency):
+            self.in_flight = 0
+            self.latency = latency
+
+        def latency_at(self, now):
+            return self.latency
+
+    import random
+
+    targets = [Fixed(0.01), Fixed(0.02), Fixed(1.0)]
+    choice = Choice("latency", random.random)
+    chosen = Counter(choice.among(targets, 0).latency for _ in range(1000))
+    assert chosen[1.0] == 0
+    assert chosen[0.02] > 200
+    assert choice.among(targets[2:], 0) is targets[2]
+
+
+def test_a_circuit_of_ones_own():
+    assert PoolOptions(circuit=Circuit(failures=2)).circuit.failures == 2

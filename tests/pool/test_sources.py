@@ -1,0 +1,309 @@
+"""Where targets come from, and what becomes of those that go."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import ConnectionClosed, Payload, PoolOptions, parse_uri
+from rsocket_trio.pool import Target, dns, target_file
+from rsocket_trio.pool.choosing import part_of
+from tests.pool.fleet import ask, fleet, pool_of
+from tests.pool.test_any_fleet import Source
+
+URI = parse_uri("tls://orders.example:7878")
+
+
+class Resolver(trio.abc.HostnameResolver):
+    """Answers with some addresses, or an error."""
+
+    def __init__(self):
+        self.answer = []
+        self.asked = 0
+
+    async def getaddrinfo(self, host, port, family=0, type=0, proto=0, flags=0):  # noqa: A002
+        self.asked += 1
+        await trio.lowlevel.checkpoint()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return [(socket.AF_INET, type, 6, "", (each, port)) for each in self.answer]
+
+    async def getnameinfo(self, sockaddr, flags):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def resolver():
+    resolver = Resolver()
+
+    async def resolve():
+        trio.socket.set_custom_hostname_resolver(resolver)
+
+    resolver.begin = resolve
+    return resolver
+
+
+def names(targets):
+    return [each.address for each in targets]
+
+
+async def test_dns(resolver, autojump_clock, caplog):
+    """All addresses; one that is missing once stays; an error and a long answer are bounded."""
+    await resolver.begin()
+    watch = dns(URI, every=30, max_addresses=3)
+    resolver.answer = ["10.0.0.2", "10.0.0.1", "10.0.0.1"]
+    assert await anext(watch) == (Target(URI, "10.0.0.1"), Target(URI, "10.0.0.2"))
+    resolver.answer = ["10.0.0.2", "::3"]
+    began = trio.current_time()
+    assert names(await anext(watch)) == ["10.0.0.1", "10.0.0.2", "::3"]
+    assert 24 <= trio.current_time() - began <= 32
+    assert names(await anext(watch)) == ["10.0.0.2", "::3"]
+    resolver.answer = socket.gaierror("away")
+    asked = resolver.asked
+    with trio.move_on_after(100):
+        await anext(watch)
+    assert resolver.asked - asked >= 3
+    resolver.answer = [f"10.0.0.{number}" for number in range(1, 10)]
+    assert names(await anext(watch)) == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    assert "the last targets stay: away" in caplog.text
+    assert "of 10 only 3 are used" in caplog.text
+
+
+async def test_dns_is_asked_when_a_target_is_lost(resolver, autojump_clock):
+    """Not only after ``every``, but once a second at most."""
+    await resolver.begin()
+    watch = dns(URI, every=1000)
+    resolver.answer = ["10.0.0.1"]
+    await anext(watch)
+    resolver.answer = ["10.0.0.1", "10.0.0.2"]
+    watch.hurry()
+    with trio.fail_after(2):
+        await anext(watch)
+
+
+@pytest.mark.parametrize("wrong", ["unix:///run/app.sock", "nonsense"])
+def test_dns_of_what_has_no_host(wrong):
+    with pytest.raises(ValueError, match=r"host|scheme"):
+        dns(wrong)
+
+
+async def test_a_file(tmp_path, autojump_clock, caplog):
+    """A replacement is read; what is no list, is away or too large keeps the last set."""
+    file = tmp_path / "targets"
+    file.write_text("tcp://a:1  # the first\n\ntcp://b:2\ntcp://a:1\n")
+    watch = target_file(file, every=2, max_size=1000)
+    first = await anext(watch)
+    assert [str(each) for each in first] == ["tcp://a:1", "tcp://b:2"]
+
+    async def unchanged(text):
+        with trio.move_on_after(5) as scope:
+            await anext(watch)
+        assert scope.cancelled_caught
+        assert text in caplog.text
+        assert "the last targets stay" in caplog.text
+        caplog.clear()
+
+    file.write_text("tcp://a:1\nnonsense\n")
+    await unchanged("scheme")
+    file.write_bytes(b"\xff\xfe")
+    await unchanged("decode")
+    file.write_text("# too long\n" * 100)
+    await unchanged("more than 1000 bytes")
+    file.unlink()
+    await unchanged("No such file")
+    new = tmp_path / "new"
+    new.write_text("tcp://c:3\n")
+    new.rename(file)
+    assert [str(each) for each in await anext(watch)] == ["tcp://c:3"]
+    file.write_text("")
+    assert await anext(watch) == ()
+
+
+async def test_a_file_that_is_being_written(tmp_path, autojump_clock, caplog, monkeypatch):
+    """Half of a list is a list of too few targets, which would be removed."""
+    from rsocket_trio.pool import sources
+
+    file = tmp_path / "targets"
+    file.write_text("tcp://a:1\n")
+    real = sources.os.fstat
+
+    def grows(descriptor):
+        found = real(descriptor)
+        with file.open("a") as other:
+            other.write("tcp://b:2\n")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sources.os, "fstat", grows)
+        with trio.move_on_after(1):
+            await anext(target_file(file, every=0.5))
+    assert "it was being written" in caplog.text
+
+
+@pytest.mark.parametrize("make", [dns, target_file])
+@pytest.mark.parametrize("options", [{"every": 0}, {"every": "often"}])
+def test_wrong_settings(make, options):
+    with pytest.raises((TypeError, ValueError), match="every"):
+        make("tcp://a:1", **options)
+
+
+async def test_targets_that_come_and_go(autojump_clock):
+    """A stream on a target that is removed goes on, and ends with an error behind the grace."""
+    async with fleet(3) as servers:
+        source = Source(servers[:2])
+        options = PoolOptions(choose="round_robin", grace=10)
+        async with pool_of(source, options=options) as pool:
+            await trio.sleep(1)
+            async with (
+                pool.request_stream(Payload(b"5")) as first,
+                pool.request_stream(Payload(b"100")) as second,
+            ):
+                source.named = [servers[2]]
+                source.changed()
+                await trio.sleep(2)
+                assert {await ask(pool) for _ in range(5)} == {"s2"}
+                assert len([each async for each in first]) == 5
+                await trio.sleep(0.5)
+                assert sum(each.removed for each in pool.targets()) == 1
+                with pytest.raises(ConnectionClosed, match="removed from the pool") as caught:
+                    while True:
+                        await second.receive()
+                assert 9 <= trio.current_time() <= 13
+                assert not caught.value.unprocessed
+            await trio.sleep(5)
+            assert [server.open for server in servers] == [0, 0, 1]
+            assert len(pool.targets()) == 1
+
+
+async def test_a_target_that_returns_while_it_drains(autojump_clock):
+    """It has a new client; the number of those that drain is bounded, the oldest ends first."""
+    async with fleet(1) as servers:
+        source = Source(servers)
+        async with pool_of(source, options=PoolOptions(max_targets=2)) as pool:
+            async with trio.open_nursery() as nursery:
+                ended = []
+
+                async def reading(number):
+                    try:
+                        async with pool.request_stream(Payload(b"1000")) as items:
+                            async for _ in items:
+                                pass
+                    except ConnectionClosed:
+                        ended.append(number)
+
+                for number in range(4):
+                    await ask(pool)
+                    nursery.start_soon(reading, number)
+                    await trio.sleep(1)
+                    source.named = []
+                    pool._roster._reconcile([])
+                    await trio.sleep(1)
+                    source.named = list(servers)
+                    source.changed()
+                    await trio.sleep(1)
+                assert ended == [0, 1]
+                assert servers[0].open == 3
+                nursery.cancel_scope.cancel()
+
+
+async def test_an_empty_set(autojump_clock, caplog):
+    """It is a fault of the source more often than the truth: the last targets stay for a while."""
+    async with fleet(1) as servers:
+        source = Source(servers)
+        async with pool_of(source, options=PoolOptions(empty_after=60)) as pool:
+            await ask(pool)
+            for _ in range(2):
+                source.named = []
+                source.changed()
+                await trio.sleep(50)
+                await ask(pool)
+                source.named = list(servers)
+                source.changed()
+                await trio.sleep(50)
+            source.named = []
+            source.changed()
+            await trio.sleep(61)
+            assert pool.targets() == []
+            with trio.move_on_after(5) as scope:
+                await ask(pool)
+            assert scope.cancelled_caught
+            source.named = list(servers)
+            source.changed()
+            await ask(pool)
+    assert "names no targets; the last ones stay for 60 s" in caplog.text
+
+
+async def test_a_source_that_fails_or_ends(autojump_clock, caplog):
+    """The last set stays; a source is iterated over again, and one that has ended is not."""
+    async with fleet(2) as servers:
+        source = Source(servers[:1])
+        async with pool_of(source) as pool:
+            await ask(pool)
+            source.fails = True
+            source.changed()
+            source.named = [servers[1]]
+            await trio.sleep(5)
+            assert await ask(pool) == "s1"
+            source.named = [7]
+            source.changed()
+            await trio.sleep(5)
+            assert await ask(pool) == "s1"
+        assert "the resolver is away" in caplog.text
+        assert "a target of a pool is" in caplog.text
+
+        async def one():
+            yield servers[:1]
+
+        async with pool_of(one()) as pool:
+            await trio.sleep(100)
+            assert await ask(pool) == "s0"
+
+
+def test_the_part_of_a_client():
+    """It changes by one target when one goes, and all targets are in about equally many parts."""
+    targets = [Target(parse_uri(f"tcp://host{number}:1")) for number in range(300)]
+    parts = {name: part_of(targets, name, 30) for name in map(str, range(200))}
+    for name, part in parts.items():
+        assert len(part) == 30
+        rest = [each for each in targets if each is not part[0]]
+        assert len(set(part_of(rest, name, 30)) - set(part)) == 1
+    numbers = [sum(each in part for part in parts.values()) for each in targets]
+    assert min(numbers) >= 5
+    assert max(numbers) <= 40  # 20 on average
+    assert part_of([*targets[:3], targets[0]], "x", 30) == targets[:3]
+
+
+async def test_a_large_fleet(autojump_clock):
+    """A client has connections to its part only, and the same part after a restart."""
+    async with fleet(12) as servers:
+        options = PoolOptions(max_targets=3, client_id="me")
+        parts = []
+        for _ in range(2):
+            async with pool_of(servers, options=options):
+                await trio.sleep(1)
+                parts.append([server.name for server in servers if server.open])
+        assert len(parts[0]) == 3
+        assert parts[0] == parts[1]
+
+
+async def test_an_address_that_has_several():
+    """One address is asked for, and its host is dialled at each address, under its own name."""
+    from functools import partial
+
+    from rsocket_trio import Responder, connect_pool, serve
+
+    class Name(Responder):
+        async def request_response(self, payload):
+            return payload
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(partial(serve, Name(), "ws://127.0.0.1:0/app"))
+        port = parse_uri(server.uris[0]).port
+        async with connect_pool(f"ws://localhost:{port}/app") as pool:
+            assert await ask(pool, b"x") == "x"
+            [target] = {each.target for each in pool.targets() if each.answered}
+            assert str(target) == f"ws://localhost:{port}/app (127.0.0.1)"
+        nursery.cancel_scope.cancel()
