@@ -86,6 +86,14 @@ def _interactions(group: str) -> list[Case]:
         _request_response(group, 64),
         _request_response(group, 1000),
         Case(
+            name=f"{group}/pool",
+            title="request_response, {in_flight} in flight, a pool of {targets} connections",
+            group=group,
+            operation="pooled",
+            parameters={"in_flight": 64, "targets": 4},
+            only=("ours",),
+        ),
+        Case(
             name=f"{group}/request_stream",
             title="request_stream, window {window}, items",
             group=group,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +19,8 @@ from benchmarks.control import (
     read_command,
     write_outcome,
 )
-from rsocket_trio import Payload, Requester, connect
+from rsocket_trio import Payload, Requester, connect, connect_pool
+from rsocket_trio.transports import open_transport
 
 Outcome = dict[str, Any]
 
@@ -47,6 +49,15 @@ async def request_response(
         for _ in range(in_flight):
             nursery.start_soon(ask)
     return watch.outcome()
+
+
+async def pooled(uri: str, *, seconds: float, in_flight: int, targets: int) -> Outcome:
+    """As `request_response`, by a pool of so many connections to one server."""
+    dials = [partial(open_transport, uri) for _ in range(targets)]
+    async with connect_pool(dials) as pool:
+        while sum(each.state.value == "connected" for each in pool.targets()) < targets:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        return await request_response(pool, seconds=seconds, in_flight=in_flight)
 
 
 async def sequential(requester: Requester, *, seconds: float) -> Outcome:
@@ -176,6 +187,8 @@ async def main(uri: str) -> None:
                 while len(many) < command["connections"]:
                     many.append(await connections.start(hold, uri))
                 write_outcome(await many_connections(many, **command))
+            elif name == "pooled":
+                write_outcome(await pooled(uri, **command))
             else:
                 write_outcome(await OPERATIONS[name](requester, **command))
         connections.cancel_scope.cancel()

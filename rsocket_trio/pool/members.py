@@ -240,7 +240,7 @@ class Turn:
         if self._in_flight:
             self._in_flight = False
             self.member.in_flight -= 1
-            if self._ticket is not None:
+            if self._ticket is not None and not self._outlier.well:
                 self._outlier.left(self._ticket, trio.current_time())
 
 
