@@ -66,9 +66,7 @@ class EventEncoder:
         kinds = set(map(type, part)) if self.version == 2 else None
         if kinds == {bytes}:
             found: list[bytes] = part  # type: ignore[assignment]  # their types are known now
-            if max(map(len, found)) > self.max_size or not all(found):
-                for number, raw in enumerate(found, start + 1):
-                    self._check(raw, number)
+            self._check_all(found, start)
             return found
         if kinds == {dict}:
             return self._dicts(part, start)  # type: ignore[arg-type]  # as above
@@ -95,14 +93,19 @@ class EventEncoder:
                 self._any_json(event, number)
                 for number, event in enumerate(part, start + len(found) + 1)
             ]
-            longest = max(map(len, raws))
-            if longest > self.max_size:
-                for number, raw in enumerate(raws, start + len(found) + 1):
-                    self._check(raw, number)
+            longest = self._check_all(raws, start + len(found))
             found += raws
             size += sum(map(len, raws))
             count = min(max(_SLICE_SIZE // longest, 1), _SLICE_COUNT)
         return found
+
+    def _check_all(self, raws: Sequence[bytes], start: int) -> int:
+        """Check the texts of the events behind ``start``; return the size of the longest."""
+        longest = max(map(len, raws))
+        if longest > self.max_size or not all(raws):
+            for number, raw in enumerate(raws, start + 1):
+                self._check(raw, number)
+        return longest
 
     def _check(self, raw: bytes, number: int) -> None:
         if not raw:
