@@ -31,10 +31,12 @@ from rsocket_trio import (
     connect,
     frames,
     rsio,
+    spool,
     ttrpc,
 )
 from rsocket_trio.cli import main
 from rsocket_trio.collector import Grant, Role, Subscription, parse_subscription
+from rsocket_trio.lumberjack import StoredEvents
 from rsocket_trio.metadata import CompositeMetadata, MetadataEntry
 from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.reactive_streams import collect
@@ -95,6 +97,11 @@ OBJECTS = [
     parse_subscription(f"ws://h:1{QUERY}#events"),
     Subscription(parse_uri("ws://h:1/"), "events", auth=BearerAuthentication(SECRET)),
     Grant(BearerAuthentication(SECRET), Role),
+    spool.Batch(1, BYTES, encoding="lines"),
+    spool.StoredBatch(
+        first=0, count=1, start=0, stop=1, data=BYTES, encoding="", facts={}, stored_at=0.0
+    ),
+    StoredEvents(raw=[BYTES], is_json=False, first=0),
     parse_subscription(f"rsio://h:1/ticks?token={SECRET}"),
     make(
         Call, ServedMethod.of(BoundMethod(METHOD, print, True, "")), Facts(Peer(INFO)), HEADERS, 0.0

@@ -119,6 +119,7 @@ class Tail:
         self.first = 0 if self.known is None else self.known.offset
         self._head = head
         self.fingerprint = Fingerprint.of(head)
+        self._nul_at_end: int  # As the last read has found.
         self._begin(self.first)
 
     def _begin(self, offset: int) -> None:
@@ -130,7 +131,6 @@ class Tail:
         self._in_hole = offset == 0
         self._searched = 0
         self._skipped = 0
-        self._nul_at_end = 0
         self._splitter = LineSplitter(offset, limit)
         self._multiline = None if rule is None else Multiline(rule, limit, self._writer.text)
 
