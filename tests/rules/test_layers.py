@@ -48,6 +48,8 @@ LAYERS = [
     ["server", "routing", "codecs"],
     ["client"],
     ["pool"],
+    ["portal"],
+    ["blocking", "from_asyncio"],
     ["spool", "logfiles"],
     ["rsio", "lumberjack", "ttrpc"],
     ["workers"],
