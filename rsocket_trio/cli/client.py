@@ -18,12 +18,15 @@ import attrs
 import trio
 
 from rsocket_trio import (
+    Budget,
     ClientResume,
     ConnectionConfig,
     ConnectionState,
     LeaseOptions,
     Payload,
     Reconnect,
+    Repeats,
+    Retry,
     connect,
 )
 from rsocket_trio.errors import (
@@ -84,6 +87,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         lease=LeaseOptions(max_waiting=sys.maxsize) if args.lease else None,
         resume=None if args.resume is None else ClientResume(session_lifetime=args.resume),
         reconnect=Reconnect() if args.reconnect else None,
+        repeats=_repeats(getattr(args, "retry", None)),
     )
 
     async def connected(stop: Interruption) -> int:
@@ -115,6 +119,14 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         raise Failure(str(error), USAGE) from error
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
         raise unreachable(parse_uri(args.uri), error, _hint(error)) from error
+
+
+def _repeats(times: int | None) -> Repeats | None:
+    if times is None:
+        return None
+    # One request has no load that a budget or a circuit could bound.
+    retry = Retry(jitter=1, max_attempts=times)
+    return Repeats(retry=retry, budget=Budget(per_second=times), circuit=None)
 
 
 async def _tell(requester: Requester, uri: str) -> None:

@@ -22,6 +22,7 @@ from .options import (
     add_json,
     add_payload_options,
     add_prefetch,
+    add_repeats,
     add_server_tls,
     add_stream_options,
     add_uri,
@@ -219,8 +220,10 @@ def _add_request(commands: Commands) -> None:
         "",
         "tcp://127.0.0.1:7878 hello --route greet",
         "ws://127.0.0.1:7879/rsocket @body.json --data-mime application/json --json",
+        "tcp://127.0.0.1:7878 tea --route price --retry 5 --idempotent",
     )
     add_payload_options(parser)
+    add_repeats(parser)
     add_json(parser)
     add_connection_options(parser)
 
@@ -251,6 +254,7 @@ def _add_stream(commands: Commands) -> None:
     )
     add_payload_options(parser)
     add_stream_options(parser)
+    add_repeats(parser)
     add_json(parser)
     add_connection_options(parser)
 

@@ -25,6 +25,7 @@ __all__ = [
     "add_json",
     "add_payload_options",
     "add_prefetch",
+    "add_repeats",
     "add_server_tls",
     "add_stream_options",
     "add_tls",
@@ -124,6 +125,23 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     add_prefetch(parser)
     parser.add_argument(
         "--take", metavar="N", type=positive, help="cancel the stream after N items"
+    )
+
+
+def add_repeats(parser: argparse.ArgumentParser) -> None:
+    """Add the options that send a request once more."""
+    parser.add_argument(
+        "--retry",
+        metavar="N",
+        type=positive,
+        help="send it again up to N times, after waits of up to 10 s, while the peer has not"
+        " processed it, as it is too busy",
+    )
+    parser.add_argument(
+        "--idempotent",
+        action="store_true",
+        help="the peer may process it twice, so --retry and --reconnect send it again also if"
+        " nobody knows whether it was processed",
     )
 
 

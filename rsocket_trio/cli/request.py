@@ -42,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
         return DONE
 
     async def request_response(requester: Requester) -> int:
-        response = await requester.request_response(payload, route=args.route, metadata=metadata)
+        response = await requester.request_response(
+            payload, route=args.route, metadata=metadata, idempotent=args.idempotent
+        )
         answers = Answers(args)
         if response is not None:
             await Writer().write(answers.line(response))

@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
                 metadata=metadata,
                 prefetch=prefetch,
                 initial_request_n=first,
+                idempotent=args.idempotent,
             )
             return await _print(opened, args)
 

@@ -2,10 +2,16 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
+
+from rsocket_trio import Canceled, Rejected, Router, Server, StreamError, serve
+from rsocket_trio.blocking import blocking
 
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -63,6 +69,48 @@ def test_an_error_of_the_peer(cli: Cli, server: dict[str, str]) -> None:
     done = cli("request", "--raw", server["tcp"], "error:out of beans")
     line = b"rsocket-trio: error: the peer answered APPLICATION_ERROR: out of beans\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", line)
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "sent"),
+    [
+        (Rejected, ["--retry", "2"], 3),
+        (Rejected, ["--retry", "1"], 2),
+        (Rejected, [], 1),
+        (Canceled, ["--retry", "2"], 1),
+        (Canceled, ["--retry", "2", "--idempotent"], 3),
+    ],
+)
+@pytest.mark.parametrize("command", ["request", "stream"])
+def test_a_request_is_sent_again(
+    cli: Cli, command: str, error: type[StreamError], options: list[str], sent: int
+) -> None:
+    """As often as --retry says; and what may have been processed with --idempotent only."""
+    tries = []
+    router = Router()
+
+    @router.request_response("ask")
+    async def ask() -> int:
+        tries.append(1)
+        if len(tries) <= 2:
+            raise error("not now")
+        return 42
+
+    @router.request_stream("ask")
+    async def items() -> AsyncIterator[int]:
+        yield await ask()
+
+    with blocking(partial(_serving, router)) as server:
+        done = cli(command, server.value.uris[0], "--route", "ask", *options)
+    assert len(tries) == sent
+    assert (done.returncode, done.stdout) == ((0, b"42\n") if sent == 3 else (1, b""))
+
+
+@asynccontextmanager
+async def _serving(router: Router) -> AsyncIterator[Server]:
+    async with trio.open_nursery() as nursery:
+        yield await nursery.start(serve, router, "tcp://127.0.0.1:0")
+        nursery.cancel_scope.cancel()
 
 
 def test_fire_and_forget(cli: Cli, server: dict[str, str]) -> None:
