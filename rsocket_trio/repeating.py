@@ -236,7 +236,7 @@ class _Tries:
         failed = self._is_failure(error)
         if error is None:
             self._route.purse.earn(now)
-            if took is not None:
+            if took is not None and self._policy.hedge is not None:
                 self._route.times.add(took)
         outlier = self._repeating.outlier
         if outlier is None or ticket is None:
