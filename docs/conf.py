@@ -52,12 +52,12 @@ add_module_names = False
 nitpicky = True
 # What belongs to others has no page here, and nothing is fetched; what is not public has none.
 NOT_HERE = re.compile(
-    r"(trio|trio_websocket|array|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
+    r"(trio|trio_websocket|asyncio|array|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|T$|(TypeForm|AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
     r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|AnyItems|Connection$|.*FrameDecoder|SparkSession)"
 )
 PRIVATE = re.compile(
-    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|(Reply|Stream)$|.*\.(_\w+|C|F|P|Q|S|T|T_co|T_contra|R_co|Req|Res|Messages|MemoryTransport)$|HEADER|split_metadata|encode_"
+    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|(Reply|Stream)$|.*\.(_\w+|C|F|P|Q|R|S|T|T_co|T_contra|R_co|Req|Res|Messages|MemoryTransport)$|HEADER|split_metadata|encode_"
 )
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
