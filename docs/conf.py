@@ -53,7 +53,7 @@ nitpicky = True
 # What belongs to others has no page here, and nothing is fetched; what is not public has none.
 NOT_HERE = re.compile(
     r"(trio|trio_websocket|asyncio|array|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
-    r"|T$|(TypeForm|AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
+    r"|[RT]$|(TypeForm|AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
     r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|AnyItems|Connection$|.*FrameDecoder|SparkSession)"
 )
 PRIVATE = re.compile(

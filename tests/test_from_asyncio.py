@@ -349,7 +349,7 @@ def test_a_loop_that_is_closed(uri, caplog):
 
 def test_errors_of_connecting():
     """They leave the block as they are, and no thread is left."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     async def main():
         async with asyncio_connect("tcp://127.0.0.1:1"):
@@ -357,12 +357,14 @@ def test_errors_of_connecting():
 
     with pytest.raises(ConnectFailed):
         asyncio.run(main())
-    assert threading.active_count() == before
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def test_cancelling_while_it_connects():
     """The dial is cancelled, and the thread ends."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     @asynccontextmanager
     async def dial():
@@ -382,7 +384,9 @@ def test_cancelling_while_it_connects():
             await task
 
     asyncio.run(main())
-    assert threading.active_count() == before
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def test_serving_with_handlers_that_use_asyncio(uri):
