@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         BackgroundStatistics,
         Call,
         Caller,
+        CallMeter,
         Deadlines,
         DeadlineStatistics,
         DeclaredStream,
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
         Route,
         RouteDescription,
         Router,
+        Traffic,
         TypeDescription,
         concurrency_limit,
         declaration,
@@ -130,6 +132,7 @@ if TYPE_CHECKING:
     from .sockets.allowed import Allow, Allowed
     from .sockets.connected import Peer
     from .sockets.reloadable import ReloadableContext
+    from .statistics import Histogram, Refused, RouteStatistics, WireStatistics
     from .stopping import Stopping
     from .streamed import AnyPayload, StreamedPayload
     from .tracing import Tracing, current_trace
@@ -158,6 +161,7 @@ __all__ = [
     "BodyResponder",
     "Budget",
     "Call",
+    "CallMeter",
     "Caller",
     "Canceled",
     "Circuit",
@@ -186,6 +190,7 @@ __all__ = [
     "FrameTooLong",
     "FrameTransport",
     "Hedge",
+    "Histogram",
     "Interaction",
     "InternalError",
     "Introspection",
@@ -228,6 +233,7 @@ __all__ = [
     "Provided",
     "RSocketError",
     "Reconnect",
+    "Refused",
     "Rejected",
     "RejectedResume",
     "RejectedSetup",
@@ -243,6 +249,7 @@ __all__ = [
     "Retry",
     "Route",
     "RouteDescription",
+    "RouteStatistics",
     "Router",
     "Sampling",
     "Server",
@@ -259,11 +266,13 @@ __all__ = [
     "StreamStatistics",
     "StreamedPayload",
     "Tracing",
+    "Traffic",
     "TransportInfo",
     "TypeDescription",
     "Unauthenticated",
     "UnsupportedSetup",
     "Uri",
+    "WireStatistics",
     "ZipkinTrace",
     "__version__",
     "concurrency_limit",
@@ -323,14 +332,15 @@ _HOMES = homes_of(
         "responder": "Acceptor BodyResponder Responder ResponderWrapper ResumeFacts Setup",
         "routing": (
             "DEADLINE_TYPE Admitted AnyCall ArgumentDescription Around Authenticate Background "
-            "BackgroundStatistics Call Caller DeadlineStatistics Deadlines DeclaredStream "
-            "Delivery ErrorMap Interaction Introspection ItemStream MarkStream Middleware "
-            "OnResume OnSetup Outcome OutgoingCall OutgoingMiddleware Principal Provided "
-            "RequestFacts Route RouteDescription Router TypeDescription concurrency_limit "
-            "declaration fire_and_forget injected open_background rate_limit request_channel "
-            "request_response request_stream send_deadline"
+            "BackgroundStatistics Call CallMeter Caller DeadlineStatistics Deadlines "
+            "DeclaredStream Delivery ErrorMap Interaction Introspection ItemStream MarkStream "
+            "Middleware OnResume OnSetup Outcome OutgoingCall OutgoingMiddleware Principal "
+            "Provided RequestFacts Route RouteDescription Router Traffic TypeDescription "
+            "concurrency_limit declaration fire_and_forget injected open_background rate_limit "
+            "request_channel request_response request_stream send_deadline"
         ),
         "server": "Server ServerStatistics serve serve_transport",
+        "statistics": "Histogram Refused RouteStatistics WireStatistics",
         "stopping": "Stopping",
         "sockets.allowed": "Allow Allowed",
         "sockets.connected": "Peer",

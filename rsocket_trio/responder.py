@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from .interactions.payload_body import PayloadBody
     from .requester import Requester
+    from .statistics import RouteStatistics
 
 __all__ = [
     "Acceptor",
@@ -52,6 +53,7 @@ __all__ = [
     "ResumeFacts",
     "Setup",
     "accept_with",
+    "call_statistics_of",
     "check_responder",
     "lifespan_of",
 ]
@@ -219,6 +221,13 @@ class Responder:
         """
         return nullcontext()
 
+    def call_statistics(self) -> tuple[RouteStatistics, ...]:
+        """Return numbers about the requests that this object and its copies have got.
+
+        `rsocket_trio.Server.statistics` has them. Unless overridden, there are none.
+        """
+        return ()
+
     def connection_block(self) -> AbstractAsyncContextManager[None] | None:
         """Return a block around the requests of this connection; ``None`` is none.
 
@@ -342,6 +351,10 @@ class ResponderWrapper(Responder):
         """
         return self.wrapped.lifespan()
 
+    def call_statistics(self) -> tuple[RouteStatistics, ...]:
+        """See `Responder.call_statistics`."""
+        return self.wrapped.call_statistics()
+
     def connection_block(self) -> AbstractAsyncContextManager[None] | None:
         """See `Responder.connection_block`.
 
@@ -412,6 +425,11 @@ class Acceptor(Protocol):
 def lifespan_of(responder: object) -> AbstractAsyncContextManager[None]:
     """Return the block in which something is served: `Responder.lifespan` of a responder."""
     return responder.lifespan() if isinstance(responder, Responder) else nullcontext()
+
+
+def call_statistics_of(responder: object) -> tuple[RouteStatistics, ...]:
+    """Return `Responder.call_statistics` of what is served."""
+    return responder.call_statistics() if isinstance(responder, Responder) else ()
 
 
 def check_responder(responder: object) -> None:

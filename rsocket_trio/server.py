@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, final
 
@@ -18,15 +18,22 @@ from .lease import LeaseOptions, LeaseSource, lease_options
 from .lifespan import served_within
 from .protocol.interaction import Interaction
 from .reactivesocket.opening import PROTOCOLS, check_protocols
-from .responder import Acceptor, Responder, check_responder, lifespan_of
+from .responder import (
+    Acceptor,
+    Responder,
+    call_statistics_of,
+    check_responder,
+    lifespan_of,
+)
 from .sealed import Sealed, make
 from .service import Registry, Service
 from .sockets.allowed import Allowed, check_allowed
 from .sockets.connected import Peer
-from .sockets.connection_limit import ConnectionLimit
+from .sockets.connection_limit import ConnectionCounts, ConnectionLimit, counts_of
 from .sockets.serving import RunningServer, Serving
 from .sockets.shared import check_reuse_port, check_unshared
 from .sockets.tls import check_context
+from .statistics import RouteStatistics, WireStatistics
 from .transports import accept_transports
 from .transports.base import FrameTransport
 from .transports.listen import check_web_options
@@ -39,20 +46,34 @@ _DEFAULT_CONFIG: Final = ConnectionConfig()
 
 
 @attrs.frozen(kw_only=True)
-class ServerStatistics:
+class ServerStatistics(WireStatistics):
     """Numbers about a server.
 
     Attributes:
         connections: Connections that are set up and not over.
         accepted: Connections that have been set up since the start.
+        refused: See `WireStatistics`.
+        by_route: See `WireStatistics`.
+        draining: Connections whose end was announced, by either side, and has not come.
+        active_requests: Requests that wait or are being answered.
+        held_size: Bytes that are held for all clients: requests, fragments, unread items, answers.
+        queued_size: Bytes that wait to be sent.
+        silent: Connections since the start that ended because the client gave no sign of life.
+        resumed: How often a session went on over another connection, since the start.
         dropped_events: Messages of fire_and_forget that no handler got, since the start: beyond
             `Limits.max_active_requests`, `Limits.max_requests_size` or another limit of their
             connection, or because their connection ended before their turn. Their senders are not
             told.
     """
 
-    connections: int
-    accepted: int
+    refused: Mapping[str, int] = attrs.field(factory=dict)
+    by_route: tuple[RouteStatistics, ...] = ()
+    draining: int = 0
+    active_requests: int = 0
+    held_size: int = 0
+    queued_size: int = 0
+    silent: int = 0
+    resumed: int = 0
     dropped_events: int
 
 
@@ -67,16 +88,28 @@ class Server(RunningServer, metaclass=Sealed, given="serve gives one to task_sta
         uris: The addresses it listens on, with their real ports.
     """
 
-    def __init__(self, serving: Serving, service: Service) -> None:
+    def __init__(self, serving: Serving, service: Service, counts: ConnectionCounts) -> None:
         super().__init__(serving)
         self._service = service
+        self._counts = counts
 
     def statistics(self) -> ServerStatistics:
         """Return numbers about this server."""
-        registry = self._service.registry
+        service = self._service
+        registry = service.registry
+        connections = registry.connections
+        outboxes = [each.outbox for each in connections]
         return ServerStatistics(
-            connections=len(registry.connections),
+            connections=len(connections),
             accepted=registry.accepted,
+            refused=self._counts.refused + registry.refused,
+            by_route=call_statistics_of(service.responder),
+            draining=sum(each.lifecycle.draining for each in connections),
+            active_requests=sum(each.workload.active for each in connections),
+            held_size=sum(each.memory.held for each in connections),
+            queued_size=sum(each.room.used + each.control_size for each in outboxes),
+            silent=registry.silent,
+            resumed=registry.resumed,
             dropped_events=registry.dropped_by_all(Interaction.FIRE_AND_FORGET),
         )
 
@@ -204,7 +237,7 @@ async def serve(
         health_path=health_path,
         reuse_port=reuse_port,
     )
-    server = make(Server, serving, service)
+    server = make(Server, serving, service, counts_of(limit))
     listeners = [(uri, listen) for uri in parsed]
     lifespan, stop = lifespan_of(responder), service.registry.stop
     await serving.run(

@@ -43,6 +43,7 @@ from .requester import Requester
 from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
 from .sealed import make
 from .sockets.connected import Peer
+from .statistics import Refused
 from .stopping import Stopping
 from .transports.base import FrameTransport, TransportInfo
 
@@ -64,6 +65,9 @@ class Registry:
         accepted: How many connections have been set up since the start.
         dropped: How many messages without an answer were dropped by connections that are over, by
             interaction.
+        refused: How many connections were not served, by `Refused`.
+        silent: How many have ended because the peer gave no sign of life.
+        resumed: How often a session went on over another connection.
         stopping: The server is stopping, and refuses new connections.
     """
 
@@ -71,6 +75,9 @@ class Registry:
         self.connections: dict[Connection, Peer] = {}
         self.accepted = 0
         self.dropped: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.silent = 0
+        self.resumed = 0
         self.stopping = False
         self._silent: set[trio.CancelScope] = set()  # connections without a SETUP so far
         self._asking: set[Connection] = set()  # connections that wait for their acceptor
@@ -105,6 +112,7 @@ class Registry:
             yield
         finally:
             del self.connections[connection]
+            self.silent += connection.lifecycle.silent
             self.dropped.update(connection.dropped)
 
     def dropped_by_all(self, what: Interaction) -> int:
@@ -200,6 +208,7 @@ class Service:
                 # `receive_setup` refuses a RESUME if resumption is not offered.
                 if self.sessions is not None:
                     attachment = await self.sessions.resume(frame, transport, frames)
+                    self.registry.resumed += 1
                     await attachment.lost.wait()
                 return
             if self.sessions is not None and frame.resume_token is not None:
@@ -221,6 +230,8 @@ class Service:
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
         except (SetupError, RejectedResume, RemoteProtocolError) as error:
+            resume = isinstance(error, RejectedResume)
+            self.registry.refused[Refused.RESUME if resume else Refused.SETUP] += 1
             logger.info("refused a connection from %s: %s", transport.info.peer, error)
             if session is not None:
                 await session.close()  # before `refuse`, which may take a moment
@@ -312,7 +323,10 @@ class Service:
                 lifetime = frame.max_lifetime_ms / 1000
                 await connection.run(frames, interval=None, max_lifetime=lifetime)
             else:
-                await session.run(connection)
+                try:
+                    await session.run(connection)
+                finally:
+                    self.registry.silent += session.link.silences
         failure = connection.lifecycle.failure
         if isinstance(failure, ConnectionClosed):
             name = connection.transport.info.peer

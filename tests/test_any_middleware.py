@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from functools import partial
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 from rsocket_trio import (
     Call,
     Caller,
+    CallMeter,
     ConnectionConfig,
     Peer,
     Provided,
@@ -122,6 +124,7 @@ class Scene:
         got: What requesters have got.
         reached: The handler waits at its cut.
         outcomes: What an observing block says of how requests end.
+        meter: Counts the requests.
     """
 
     def __init__(self, script: Script) -> None:
@@ -130,6 +133,7 @@ class Scene:
         self.got: list[object] = []
         self.reached = trio.Event()
         self.outcomes: list[object] = []
+        self.meter = CallMeter()
 
     async def work(self, items=None) -> AsyncIterator[bytes]:
         """Do the steps, then come to the end."""
@@ -340,10 +344,11 @@ def blocks_of(scene):
         generator, with_finally, that_raises_again, manager, Block, with_a_scope, that_waits,
         with_a_variable, within_another, observer,
     ]  # fmt: skip
-    return {each.__name__: each for each in every}
+    meter = None if scene is None else scene.meter
+    return {each.__name__: each for each in every} | {"meter": meter}
 
 
-BLOCKS = [name for name in blocks_of(None) if name != "observer"]
+BLOCKS = [name for name in blocks_of(None) if name not in ("observer", "meter")]
 
 
 class One:
@@ -799,11 +804,17 @@ ASKED = [(wire, interaction) for wire, (_, every) in WIRES.items() for interacti
 
 
 def check(wire, interaction, script, chain):
-    """With these blocks and one that looks on, all is as without any."""
+    """With these blocks and two that look on, all is as without any; each request is counted."""
     _, bare = observe(wire, interaction, script, Chain(held=chain.held))
-    watched = attrs.evolve(chain, outer=("observer", *chain.outer))
+    watched = attrs.evolve(chain, outer=("meter", "observer", *chain.outer))
     scene, found = observe(wire, interaction, script, watched)
     assert found == bare
+    counted = Counter()
+    for each in scene.meter.statistics():
+        assert each.open == 0
+        assert each.begun == sum(histogram.count for histogram in each.ended.values())
+        counted.update({(each.interaction, o): h.count for o, h in each.ended.items()})
+    assert counted == Counter((kind, outcome) for kind, outcome, _ in scene.outcomes)
     kind, outcome, items = scene.outcomes[0]
     assert kind in KINDS[interaction]
     is_stream = interaction in ("Stream", "Channel")

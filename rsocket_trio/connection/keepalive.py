@@ -102,6 +102,7 @@ async def watch(
             await checkpoint()
             continue
         if reason is not None:
+            lifecycle.silent = True
             lifecycle.give_up(reason)
             return
         if clock.due(now):

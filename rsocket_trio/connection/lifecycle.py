@@ -59,6 +59,7 @@ class Lifecycle:
         on_drain: Called, in order, when no new stream may begin any more.
         is_idle: Whether all streams and requests have finished, while draining.
         peer: Returns the name of the peer for the log.
+        silent: The connection has ended because the peer gave no sign of life.
         home: The thread of the connection; waits for `ended` in another one would break both.
     """
 
@@ -75,6 +76,7 @@ class Lifecycle:
         self.on_drain: list[OnDrain] = []
         self.is_idle: Callable[[], bool] = _never
         self.peer = peer
+        self.silent = False
         self.home = Home()
         self._linger = 0.0  # seconds
         self._patience = trio.CancelScope()  # how long open streams may finish

@@ -47,6 +47,7 @@ async def _watch(link: ResumableLink, attachment: Attachment) -> None:
             await checkpoint()
             continue
         if reason is not None:
+            link.silences += 1
             link.drop(reason)
             return
         asked = retention.asked_since

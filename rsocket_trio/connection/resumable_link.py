@@ -71,6 +71,7 @@ class ResumableLink(FrameTransport):
         retention: Keeps the log within bounds.
         attachment: The current transport; ``None`` while there is none.
         failure: Why the session is over; ``None`` while it is not.
+        silences: How many transports were dropped because the peer gave no sign of life.
 
     Args:
         transport: The first transport; `attach` it too.
@@ -94,6 +95,7 @@ class ResumableLink(FrameTransport):
         self.log = self.retention.log
         self.attachment: Attachment | None = None
         self.failure: Exception | None = None
+        self.silences = 0
         self._interval = interval
         self._max_lifetime = max_lifetime
         self._frames = SessionFrames(self.retention)

@@ -61,15 +61,17 @@ class BodyInbox(Inbox[bytes]):
 
     Attributes:
         memory: Has the account of the unread bytes of the connection.
+        size: The bytes of data that have arrived.
     """
 
-    __slots__ = ("_begun", "_joined", "_metadata", "_unread", "memory")
+    __slots__ = ("_begun", "_joined", "_metadata", "_unread", "memory", "size")
 
     def __init__(self, memory: Memory, metadata: bytes | None = None) -> None:
         super().__init__()
         self.memory = memory
         self._metadata: bytes | bytearray | None = metadata
         self._unread = 0
+        self.size = 0
         self._begun = False
         self._joined: Reassembler | None = None
 
@@ -114,6 +116,7 @@ class BodyInbox(Inbox[bytes]):
                 self._metadata += metadata  # in place: metadata may come in many fragments
         if data:
             self._begun = True
+            self.size += len(data)
             self.queue.append(data)
             self._wake()
 
@@ -198,6 +201,11 @@ class PayloadBody(
 
     def __init__(self, inbox: BodyInbox) -> None:
         self._inbox = inbox
+
+    @property
+    def size(self) -> int:
+        """The bytes of data that have arrived so far."""
+        return self._inbox.size
 
     @property
     def metadata(self) -> bytes | None:

@@ -26,6 +26,8 @@ What is around a request:
 - ``one_block``: how one block of the application is entered and left
 - ``middleware``: code of the application around every request, and how it is run
 - ``call_limits``: middleware that limits how many calls there are
+- ``traffic``: the items and bytes of a call, for middleware that looks at them
+- ``call_meter``: middleware that counts calls by route and outcome
 - ``deadlines``: how long a requester waits, sent with its requests
 - ``error_map``: which error the requester gets for which exception
 
@@ -73,6 +75,7 @@ from .admitted import Admitted
 from .background import Background, BackgroundStatistics, open_background
 from .call import AnyCall, Call, Outcome
 from .call_limits import concurrency_limit, rate_limit
+from .call_meter import CallMeter
 from .caller import Caller, ItemStream
 from .deadlines import DEADLINE_TYPE, Deadlines, DeadlineStatistics, send_deadline
 from .declarations import (
@@ -98,6 +101,7 @@ from .middleware import Around, Middleware
 from .outgoing import OutgoingCall, OutgoingMiddleware
 from .parameters import Route, injected
 from .router import Router
+from .traffic import Traffic
 
 __all__ = [
     "DEADLINE_TYPE",
@@ -109,6 +113,7 @@ __all__ = [
     "Background",
     "BackgroundStatistics",
     "Call",
+    "CallMeter",
     "Caller",
     "DeadlineStatistics",
     "Deadlines",
@@ -131,6 +136,7 @@ __all__ = [
     "Route",
     "RouteDescription",
     "Router",
+    "Traffic",
     "TypeDescription",
     "concurrency_limit",
     "declaration",

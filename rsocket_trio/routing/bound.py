@@ -28,6 +28,7 @@ from .request import Request
 from .signature import Signature, check_unheard
 from .supplies import Supplies
 from .templates import Routes
+from .traffic import Traffic
 
 if TYPE_CHECKING:
     import trio
@@ -143,6 +144,7 @@ class BoundRouter(Responder, BodyResponder):
             # half of what a request pays for middleware.
             call = new_call(request, self._context, payload.metadata)
             task = this_task()
+            traffic = call.traffic = Traffic(payload) if request.place.is_measured else None
             entered: Entered = []
             steps: tuple[Any, ...] = request.steps
             try:
@@ -169,6 +171,8 @@ class BoundRouter(Responder, BodyResponder):
                 if handler.steps:
                     await supply(call, handler.steps, entered)
                 answer = handler.answer(await handler(request, payload, body, call))
+                if traffic is not None:
+                    traffic.sent(answer)
                 call.outcome = COMPLETED
                 while entered:
                     step, manager, around, within = entered.pop()
@@ -274,6 +278,7 @@ class BoundRouter(Responder, BodyResponder):
                     around,
                     lambda call: self._stream(request, arrived, payloads, call, around),
                     _counted,
+                    around.sent,
                 )
             call, bounds = await around.admit()
             if bounds:
@@ -297,6 +302,9 @@ class BoundRouter(Responder, BodyResponder):
         handler = self._handler(request)
         payload, body = await _in_place(handler, arrived)
         await around.supply(handler.steps)
+        traffic = call.traffic
+        if traffic is not None and payloads is not None:
+            payloads = traffic.taking(payloads)
         arriving = body if payloads is None else payloads
         items = handler.stream(request, payload, arriving, call)
         return await items if isinstance(items, Awaitable) else items
@@ -304,6 +312,8 @@ class BoundRouter(Responder, BodyResponder):
     def _around(self, request: Request, arrived: Payload | PayloadBody) -> Blocks[Call]:
         """Return the guards and the middleware of a request."""
         call = new_call(request, self._context, arrived.metadata)
+        if request.place.is_measured:
+            call.traffic = Traffic(arrived)
         return Blocks(call, request.steps)
 
     def _handler(self, request: Request) -> Handler:

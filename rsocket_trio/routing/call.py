@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .parameters import Route
     from .plans import Node
     from .request import Request
+    from .traffic import Traffic
 
 __all__ = ["AnyCall", "Call", "Outcome", "RouterCall", "new_call"]
 
@@ -52,15 +53,18 @@ class AnyCall(metaclass=Sealed, given="middleware is given one"):
             reason.
         items: The number of items that the handler of a stream or channel has given, or that the
             caller of one has got.
+        traffic: What a call that is handled here carries; ``None`` unless one of its middleware is
+            an object with a true attribute ``measures``.
     """
 
-    __slots__ = ("_attributes", "error", "items", "outcome")
+    __slots__ = ("_attributes", "error", "items", "outcome", "traffic")
 
     def __init__(self) -> None:
         self._attributes: dict[str, object] | None = None
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
         self.items = 0
+        self.traffic: Traffic | None = None
 
     @property
     @abstractmethod
@@ -71,6 +75,14 @@ class AnyCall(metaclass=Sealed, given="middleware is given one"):
     @abstractmethod
     def route(self) -> Route:
         """The route as the requester wrote it."""
+
+    @property
+    @abstractmethod
+    def template(self) -> str | None:
+        """`Route.template`, but empty if the handler has no route; ``None`` without a handler.
+
+        For a request that is made here it is the route that the caller gave.
+        """
 
     @property
     @abstractmethod
@@ -108,6 +120,7 @@ class Call(AnyCall, given="middleware and handlers are given one"):
         outcome: See `AnyCall`.
         error: See `AnyCall`.
         items: See `AnyCall`.
+        traffic: See `AnyCall`.
     """
 
     __slots__ = ("arrived", "principal")
@@ -188,6 +201,14 @@ class RouterCall(Call, given="middleware and handlers are given one"):
         return self._request.route
 
     @property
+    def template(self) -> str | None:
+        """See `AnyCall`."""
+        signature = self._request.signature
+        if signature is None:
+            return None
+        return "" if signature.template is None else signature.template.text
+
+    @property
     def handler(self) -> str | None:
         """See `Call`."""
         signature = self._request.signature
@@ -236,6 +257,7 @@ def new_call(request: Request, context: Context, metadata: bytes | None) -> Rout
     self.outcome = None
     self.error = None
     self.items = 0
+    self.traffic = None
     setup = context.setup
     # Now: while this call waits, handlers of others begin.
     self.arrived = setup.peer._turn.arrived  # noqa: SLF001 - not for applications

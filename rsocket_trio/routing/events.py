@@ -28,6 +28,7 @@ from .router import Router, check_own_accept
 from .signature import Signature, check_unheard, no_authenticator
 from .stand_ins import mute_requester, setup_of
 from .supplies import Supplies
+from .traffic import Traffic
 
 if TYPE_CHECKING:
     from ..sockets.connected import Peer
@@ -140,6 +141,8 @@ class BoundEvents:
         Entering raises a `StreamError` if the batch is refused.
         """
         call = new_call(self._request, self._context, None)
+        if self._request.place.is_measured:
+            call.traffic = Traffic()
         return Blocks(call, self._request.steps)
 
     def check(self, call: Call) -> None:

@@ -124,6 +124,12 @@ class Blocks(AbstractAsyncContextManager[C]):
         self._entered: Entered = []
 
     @property
+    def sent(self) -> Callable[[Any], object] | None:
+        """What gets each item of the answer, if somebody looks at its size."""
+        traffic = self._call.traffic
+        return None if traffic is None else traffic.sent
+
+    @property
     def has_blocks(self) -> bool:
         """Whether there is middleware among the steps, and not only guards."""
         return any(not isinstance(step, Visit) for step in self._steps)

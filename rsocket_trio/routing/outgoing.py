@@ -72,6 +72,11 @@ class OutgoingCall(AnyCall, given="middleware around requests is given one"):
         return Route(self._route or "")
 
     @property
+    def template(self) -> str:
+        """The route that the caller gave; empty if there is none."""
+        return self._route or ""
+
+    @property
     def metadata(self) -> Metadata:
         """The metadata that are sent besides the route; `attrs.evolve` makes changed ones to set.
 

@@ -64,10 +64,11 @@ class OwnedItems(AsyncIterator[AnyPayload], Generic[T]):
         block: The block.
         start: Calls the handler with what the block gives.
         given: Gets what the block gives and the number of items, before the block is left.
+        sent: Gets each item.
     """
 
     # The method of the generator itself: a function around it would double what an item costs.
-    __slots__ = ("__anext__", "_demand", "_given", "_items")
+    __slots__ = ("__anext__", "_demand", "_given", "_items", "_sent")
 
     __anext__: Callable[[], Awaitable[AnyPayload]]
 
@@ -76,9 +77,11 @@ class OwnedItems(AsyncIterator[AnyPayload], Generic[T]):
         block: AbstractAsyncContextManager[T],
         start: Callable[[T], Answer],
         given: Callable[[T, int], object] | None = None,
+        sent: Callable[[AnyPayload], object] | None = None,
     ) -> None:
         self._demand: Callable[[], int] | None = None
         self._given = given
+        self._sent = sent
         self._items = self._iterate(block, start)
         self.__anext__ = self._items.__anext__
 
@@ -112,10 +115,12 @@ class OwnedItems(AsyncIterator[AnyPayload], Generic[T]):
             follow = getattr(items, "follow", None)
             if follow is not None and self._demand is not None:
                 follow(self._demand)
-            count = 0
+            count, sent = 0, self._sent
             try:
                 async for item in items:
                     count += 1
+                    if sent is not None:
+                        sent(item)
                     thrown: Any = item
                     while True:
                         try:

@@ -8,6 +8,7 @@ from ..errors import Invalid
 from .guards import Visit
 from .parameters import Route
 from .refusals import shown
+from .traffic import is_measured
 
 if TYPE_CHECKING:
     from ..metadata.authentication import Authentication
@@ -34,11 +35,20 @@ class Place:
         context: What it shares with other handlers on the connection.
         steps: The guards and the middleware that its requests have to pass.
         is_guarded: There is a guard among the steps.
+        is_measured: There is middleware among them that looks at `Call.traffic`.
         supply: What the handler gets from providers, if it needs any.
         usual: The handler for requests that name no MIME types, once there was one.
     """
 
-    __slots__ = ("context", "is_guarded", "registered", "steps", "supply", "usual")
+    __slots__ = (
+        "context",
+        "is_guarded",
+        "is_measured",
+        "registered",
+        "steps",
+        "supply",
+        "usual",
+    )
 
     def __init__(
         self,
@@ -51,6 +61,7 @@ class Place:
         self.context = context
         self.steps = steps
         self.is_guarded = any(isinstance(step, Visit) for step in steps)
+        self.is_measured = is_measured(steps)
         self.supply = supply
         self.usual: Handler | None = None
 

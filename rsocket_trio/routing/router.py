@@ -21,6 +21,7 @@ from ..tracing import Tracing
 from .access import Authenticate
 from .bound import BoundRouter
 from .call import Call
+from .call_meter import metered
 from .client_module import client_module
 from .declarations import implemented
 from .descriptions import Introspection, RouteDescription, described
@@ -42,6 +43,7 @@ from .templates import Template, check_prefix
 
 if TYPE_CHECKING:
     from ..requester import Requester
+    from ..statistics import RouteStatistics
 
 __all__ = ["Router", "check_own_accept"]
 
@@ -566,6 +568,10 @@ class Router(Responder):
         finally:
             overrides.remove(provider)
             table.plan_anew()
+
+    def call_statistics(self) -> tuple[RouteStatistics, ...]:
+        """See `Responder.call_statistics`: those of the `CallMeter` in ``middleware``."""
+        return metered(self._table.layer.middleware)
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
         """See `Responder.lifespan`: opens what is provided with the scope ``"application"``.

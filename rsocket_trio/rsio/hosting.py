@@ -50,7 +50,7 @@ class Host:
         self._router: Final = isinstance(target, Responder) or is_acceptor(target)
         if data_mime_type is not None and not self._router:
             raise TypeError("data_mime_type= is for a Router only: publishers give bytes")
-        self._target: Final = target
+        self.target: Final = target
         mime_type: object = MIME.JSON if data_mime_type is None else data_mime_type
         self._data_mime_type: Final = check_mime_type(mime_type, "data_mime_type")
 
@@ -73,7 +73,7 @@ class Host:
         peer._serves(link.drain, link.publications.turn)  # noqa: SLF001 - not for applications
         if self._router:
             resolve, block = await accept_router(
-                cast(Responder, self._target),
+                cast(Responder, self.target),
                 transport.info,
                 connection,
                 peer,
@@ -83,7 +83,7 @@ class Host:
                 ours=role == "client",
             )
         else:
-            resolve = resolver_of(cast("Resolver | None", self._target))
+            resolve = resolver_of(cast("Resolver | None", self.target))
         link.publications.resolve = lambda name: resolve(name, connection)
         self._extensions.attach(link, connection)
         return link, connection, peer, block

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias, final
 
@@ -16,16 +17,17 @@ from ..interactions.isolation import contained, parted
 from ..interactions.leftovers import isolated
 from ..lifespan import served_within
 from ..log_policy import logger
-from ..responder import lifespan_of
+from ..responder import call_statistics_of, lifespan_of
 from ..routing.admission import within
 from ..sealed import Sealed, make
 from ..sockets.allowed import Allowed, check_allowed
 from ..sockets.connected import Peer
-from ..sockets.connection_limit import counts_of
+from ..sockets.connection_limit import ConnectionCounts, counts_of
 from ..sockets.listen import listen_for
 from ..sockets.serving import RunningServer, Serving
 from ..sockets.shared import check_reuse_port
 from ..sockets.tls import check_context
+from ..statistics import Refused, RouteStatistics, WireStatistics
 from ..transports.base import FrameTransport
 from ..transports.listen import arrivals_at, check_web_options
 from ..uri import Uri
@@ -47,18 +49,20 @@ STOPPING: Final = "the server is being stopped"
 
 
 @attrs.frozen(kw_only=True)
-class RsioStatistics:
+class RsioStatistics(WireStatistics):
     """Numbers about a server.
 
     Attributes:
         connections: Connections that are open.
         accepted: Connections since the start.
+        refused: See `rsocket_trio.WireStatistics`.
+        by_route: See there; of a Router.
         publications: Subscriptions of all clients that are open.
         published: Subscriptions of clients since the start; refused ones do not count.
     """
 
-    connections: int
-    accepted: int
+    refused: Mapping[str, int] = attrs.field(factory=dict)
+    by_route: tuple[RouteStatistics, ...] = ()
     publications: int
     published: int
 
@@ -70,6 +74,7 @@ class _Registry:
         self._host: Final = host
         self._on_connection: Final = on_connection
         self.links: dict[Link, Peer] = {}
+        self.refused: Counter[str] = Counter()
         self.accepted = 0
         self.published = 0
         self.stopping = False
@@ -88,6 +93,7 @@ class _Registry:
         try:
             link, connection, peer, block = await self._host.begin(transport, "server")
         except ConnectFailed:
+            self.refused[Refused.SETUP] += 1
             await self._host.refuse(transport, "server")
             return
         self.links[link] = peer
@@ -134,10 +140,12 @@ class _Registry:
         for link in list(self.links):
             link.drain(STOPPING, deadline=trio.current_time() + grace)
 
-    def statistics(self) -> RsioStatistics:
+    def statistics(self, counts: ConnectionCounts) -> RsioStatistics:
         return RsioStatistics(
             connections=len(self.links),
             accepted=self.accepted,
+            refused=counts.refused + self.refused,
+            by_route=call_statistics_of(self._host.target),
             publications=sum(len(each.publications.by_id) for each in self.links),
             published=self.published + sum(each.publications.opened for each in self.links),
         )
@@ -154,13 +162,14 @@ class RsioServer(RunningServer, metaclass=Sealed, given="serve gives one to task
         uris: The addresses it listens on, with their real ports.
     """
 
-    def __init__(self, serving: Serving, registry: _Registry) -> None:
+    def __init__(self, serving: Serving, registry: _Registry, counts: ConnectionCounts) -> None:
         super().__init__(serving)
         self._registry = registry
+        self._counts = counts
 
     def statistics(self) -> RsioStatistics:
         """Return numbers about this server."""
-        return self._registry.statistics()
+        return self._registry.statistics(self._counts)
 
     def _peers(self) -> Iterable[Peer]:
         return self._registry.links.values()
@@ -235,13 +244,14 @@ async def serve(
     check_context(ssl_context, parsed, server_side=True)
     origins = check_web_options(parsed, allowed_origins, health_path)
     check_reuse_port(reuse_port, parsed)
+    counts = counts_of(max_connections)
     arrivals = partial(
         arrivals_at,
         make=rsio_over,
         handle=registry.serve,
         ssl_context=ssl_context,
         handshake_timeout=config.connect_timeout,
-        counts=counts_of(max_connections),
+        counts=counts,
         allowed_origins=origins,
         allow=allow,
         health_path=health_path,
@@ -250,7 +260,7 @@ async def serve(
     for uri in parsed:
         offer_alpn(uri, ssl_context)
     serving = Serving()
-    server = make(RsioServer, serving, registry)
+    server = make(RsioServer, serving, registry, counts)
     listeners = [(uri, partial(listen_for, arrivals(uri))) for uri in parsed]
     lifespan = lifespan_of(target)
     await serving.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -40,12 +41,14 @@ class ConnectionCounts:
     Attributes:
         open: The number of open connections.
         refusing: The number of connections that are being refused with an answer.
+        refused: How many were refused before they were served, by reason.
     """
 
     def __init__(self, max_connections: int | None) -> None:
         self._max_connections = max_connections
         self.open = 0
         self.refusing = 0
+        self.refused: Counter[str] = Counter()
 
     @property
     def full(self) -> bool:

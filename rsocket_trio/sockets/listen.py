@@ -15,6 +15,7 @@ import trio
 
 from ..errors import ConnectFailed
 from ..log_policy import logger
+from ..statistics import Refused
 from ..uri import AddressKind, Uri, is_opened, kind_of, shown
 from .adopt import adopt_listener
 from .allowed import Allowed, NotAllowed, admit
@@ -224,6 +225,7 @@ class _ConnectionHandler(Generic[T]):
         counts = self.arrivals.counts
         try:
             if counts.full or stream in self.excess:
+                counts.refused[Refused.FULL] += 1
                 logger.warning(
                     "%s: closed a connection, as max_connections are open", shown(self.uri)
                 )
@@ -278,6 +280,7 @@ class _ConnectionHandler(Generic[T]):
                 await half_close(stream)
                 return None
             except NotAllowed as error:
+                arrivals.counts.refused[Refused.NOT_ALLOWED] += 1
                 logger.warning("%s: closed a connection: %s", shown(self.uri), error)
                 return None
             except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
@@ -285,6 +288,7 @@ class _ConnectionHandler(Generic[T]):
                 if waits:
                     await half_close(stream)  # The client was told why.
         if not self.stopped:
+            arrivals.counts.refused[Refused.HANDSHAKE] += 1
             logger.warning("%s: the handshake with %s failed: %s", shown(self.uri), name, why)
         return None
 

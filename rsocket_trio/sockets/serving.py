@@ -14,6 +14,7 @@ import trio
 
 from ..entrance import Home
 from ..field_checks import argument, instance_of, number
+from ..statistics import WireStatistics
 from ..uri import Uri, shown
 from .connected import Peer
 from .workplace import workplace
@@ -126,6 +127,10 @@ class RunningServer(ABC):
         place = workplace()
         if place is not None:
             place.servers.add(self)
+
+    @abstractmethod
+    def statistics(self) -> WireStatistics:
+        """Return numbers about this server."""
 
     @abstractmethod
     def _stop_connections(self, grace: float) -> None:

@@ -67,6 +67,8 @@ async def routed(events: BoundEvents, on_poison: PoisonHook | None, batch: Batch
     try:
         around = events.around()
         async with around as call:
+            if call.traffic is not None:
+                call.traffic.received(batch.size, len(batch))
             events.check(call)
             is_admitted = True
             values: list[Any] = []

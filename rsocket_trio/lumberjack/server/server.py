@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from math import inf
 from typing import Final, final
@@ -13,18 +14,19 @@ import trio
 
 from ...interactions.isolation import contained
 from ...lifespan import served_within
-from ...responder import lifespan_of
+from ...responder import call_statistics_of, lifespan_of
 from ...routing.admission import within
 from ...routing.events import handler_of_events
 from ...routing.router import Router
 from ...sealed import Sealed, make
 from ...sockets.byte_stream import ByteStream
 from ...sockets.connected import Peer
-from ...sockets.connection_limit import counts_of
+from ...sockets.connection_limit import ConnectionCounts, counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
 from ...sockets.shared import check_reuse_port
 from ...sockets.tls import check_context
+from ...statistics import Refused, RouteStatistics, WireStatistics
 from ...uri import Uri
 from ..addresses import lumberjack_uri
 from .batch import Batch, Poison
@@ -41,12 +43,14 @@ _STOPPED: Final = "the server is being stopped"
 
 
 @attrs.frozen(kw_only=True)
-class LumberjackStatistics:
+class LumberjackStatistics(WireStatistics):
     """Numbers about a Lumberjack server.
 
     Attributes:
         connections: Connections that are open.
         accepted: Connections since the start.
+        refused: See `rsocket_trio.WireStatistics`.
+        by_route: See there; of a Router, whose calls are batches.
         held_batches: Complete batches that are handled or wait.
         held_size: Their bytes, as `LumberjackConfig.max_held_size` counts them.
         incoming_size: The bytes that have been read besides, as
@@ -57,8 +61,8 @@ class LumberjackStatistics:
         acknowledged: Events of these batches that were acknowledged.
     """
 
-    connections: int
-    accepted: int
+    refused: Mapping[str, int] = attrs.field(factory=dict)
+    by_route: tuple[RouteStatistics, ...] = ()
     held_batches: int
     held_size: int
     incoming_size: int
@@ -75,6 +79,7 @@ class _Registry:
         self.shared: Final = shared
         self.router: Final = router
         self.receivers: dict[Receiver, Peer] = {}
+        self.refused: Counter[str] = Counter()
         self.accepted = 0
         self._peers: set[Peer] = set()  # also of connections that are not admitted yet
         self._stopping = False
@@ -103,6 +108,8 @@ class _Registry:
             return
         patience = shared.config.first_byte_timeout
         admitted = await admit(self.router, peer, shared.on_poison, patience)
+        if admitted is None:
+            self.refused[Refused.SETUP] += 1
         if admitted is None or self._stopping:
             return
         handler, events = admitted
@@ -139,9 +146,10 @@ class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one t
         uris: The addresses it listens on, with their real ports.
     """
 
-    def __init__(self, serving: Serving, registry: _Registry) -> None:
+    def __init__(self, serving: Serving, registry: _Registry, counts: ConnectionCounts) -> None:
         super().__init__(serving)
         self._registry = registry
+        self._counts = counts
 
     def statistics(self) -> LumberjackStatistics:
         """Return numbers about this server."""
@@ -151,6 +159,8 @@ class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one t
         return LumberjackStatistics(
             connections=len(registry.receivers),
             accepted=registry.accepted,
+            refused=self._counts.refused + registry.refused,
+            by_route=call_statistics_of(registry.router),
             held_batches=room.batches,
             held_size=room.size,
             incoming_size=intake.size,
@@ -241,16 +251,17 @@ async def serve(
         intake=IncomingMemory(config.max_incoming_size, config.progress_timeout),
     )
     registry = _Registry(shared, router)
+    counts = counts_of(max_connections)
     arrivals = Arrivals(
         shake_hands=_as_it_is,
         handle=registry.receive,
         ssl_context=ssl_context,
         handshake_timeout=config.first_byte_timeout,
-        counts=counts_of(max_connections),
+        counts=counts,
         reuse_port=reuse_port,
     )
     serving = Serving()
-    server = make(LumberjackServer, serving, registry)
+    server = make(LumberjackServer, serving, registry, counts)
     listen = partial(listen_for, arrivals)
     listeners = [(uri, listen) for uri in parsed]
     lifespan = lifespan_of(router)

@@ -53,7 +53,12 @@ class OutgoingCall(AnyCall, given="the middleware of a client is given one"):
     @property
     def route(self) -> Route:
         """``package.Service/Method``."""
-        return Route(f"{self.method.service}/{self.method.name}")
+        return Route(self.template)
+
+    @property
+    def template(self) -> str:
+        """``package.Service/Method``."""
+        return f"{self.method.service}/{self.method.name}"
 
     @property
     def transport(self) -> TransportInfo:

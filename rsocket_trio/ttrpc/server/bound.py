@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...interactions.isolation import outcome_of
@@ -11,6 +12,7 @@ from ...routing import call as routing
 from ...routing.middleware import Blocks
 from ...routing.owned_items import OwnedItems
 from ...routing.parameters import Route
+from ...routing.traffic import Traffic, is_measured
 from ..codec import BYTES
 from ..errors import Internal, Unimplemented
 from ..methods import INTERACTIONS, Method, MethodKind
@@ -93,22 +95,61 @@ class ServedMethod:
     def of(cls, bound: BoundMethod, middleware: Sequence[Middleware] = ()) -> ServedMethod:
         """Return the method with the middleware around its handler."""
         method = bound.method
+        encode = _EncodedOnce(method.response.encode) if is_measured(middleware) else None
         return cls(
             method,
-            _within(middleware, method, bound.handler) if middleware else bound.handler,
+            _within(middleware, method, bound.handler, encode) if middleware else bound.handler,
             wants_call=bound.takes_call or bool(middleware),
             # Middleware sees a request that cannot be read, so it is read inside of that.
             decode=BYTES.decode if middleware else method.request.decode,
-            encode=method.response.encode,
+            encode=encode or method.response.encode,
             handler=bound.name,
         )
 
 
-def _within(middleware: Sequence[Any], method: Method[Any, Any], handler: Handler) -> Handler:
-    """Return a handler, with middleware around all of its life."""
+class _EncodedOnce:
+    """Encodes messages, each once also where its size is counted before it is sent."""
+
+    __slots__ = ("_body", "_encode", "_message")
+
+    def __init__(self, encode: Callable[[Any], bytes]) -> None:
+        self._encode = encode
+        self._message: Any = self
+        self._body = b""
+
+    def count(self, message: Any, traffic: Traffic) -> None:
+        """Count a message; one that cannot be encoded is an error where it is sent."""
+        with suppress(Exception):
+            self._body = self._encode(message)
+            self._message = message
+            traffic.size_out += len(self._body)
+
+    def __call__(self, message: Any) -> bytes:
+        if message is not self._message:
+            return self._encode(message)
+        body, self._body, self._message = self._body, b"", self
+        return body
+
+
+def _within(
+    middleware: Sequence[Any],
+    method: Method[Any, Any],
+    handler: Handler,
+    encode: _EncodedOnce | None = None,
+) -> Handler:
+    """Return a handler, with middleware around all of its life.
+
+    Args:
+        middleware: The middleware.
+        method: The method.
+        handler: Its handler.
+        encode: Encodes its answers, if what the call carries is counted.
+    """
 
     def start(request: Any, call: Any) -> Any:
         if not method.kind.sends_stream:
+            if call.traffic is not None:
+                call.traffic.received(len(request))
             try:
                 request = method.request.decode(request)
             except BaseException as error:  # a codec may raise anything
@@ -116,11 +157,21 @@ def _within(middleware: Sequence[Any], method: Method[Any, Any], handler: Handle
         return handler(request, call)
 
     def items(request: Any, call: Any) -> AsyncIterable[Any]:
-        return OwnedItems(Blocks(call, middleware), lambda call: start(request, call), _counted)
+        sent = None
+        if encode is not None:
+            traffic = call.traffic = Traffic()
+            sent = partial(encode.count, traffic=traffic)
+        around = Blocks(call, middleware)
+        return OwnedItems(around, lambda call: start(request, call), _counted, sent)
 
     async def answer(request: Any, call: Any) -> Any:
+        if encode is not None:
+            call.traffic = Traffic()
         async with Blocks(call, middleware):
-            return await start(request, call)
+            reply = await start(request, call)
+            if encode is not None:
+                encode.count(reply, call.traffic)
+            return reply
         raise AssertionError("middleware cannot absorb the error of a call")
 
     return items if method.kind.receives_stream else answer
@@ -215,7 +266,8 @@ class ServiceMethods:
         if flags & (REMOTE_OPEN | REMOTE_CLOSED):
             kind = MethodKind.BIDI_STREAM if flags & REMOTE_OPEN else MethodKind.SERVER_STREAM
         method = Method(service[:_LONGEST_NAME], name[:_LONGEST_NAME], kind, BYTES, BYTES)
-        start = _within(self._middleware, method, refuse)
+        encode = _EncodedOnce(BYTES.encode) if is_measured(self._middleware) else None
+        start = _within(self._middleware, method, refuse, encode)
         return ServedMethod(
             method, start, wants_call=True, decode=BYTES.decode, encode=BYTES.encode
         )

@@ -106,6 +106,11 @@ class Call(routing.Call, given="handlers and middleware are given one"):
         return self._served.route
 
     @property
+    def template(self) -> str | None:
+        """As `route`; ``None`` if there is no such method."""
+        return self._served.route.template
+
+    @property
     def handler(self) -> str | None:
         """The handler's name with its module; ``None`` if there is no such method."""
         return self._served.handler

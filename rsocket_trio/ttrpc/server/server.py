@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from math import inf
 from typing import Final, TypeAlias, final
@@ -14,15 +15,17 @@ from ...interactions.isolation import contained
 from ...lifespan import served_within
 from ...responder import Responder, lifespan_of
 from ...routing.admission import within
+from ...routing.call_meter import metered
 from ...routing.middleware import check_middleware
 from ...sealed import Sealed, make
 from ...sockets.allowed import Allowed, check_allowed
 from ...sockets.byte_stream import ByteStream
 from ...sockets.connected import Peer
-from ...sockets.connection_limit import counts_of
+from ...sockets.connection_limit import ConnectionCounts, counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
 from ...sockets.shared import check_reuse_port
+from ...statistics import Refused, RouteStatistics, WireStatistics
 from ...uri import Uri
 from ..addresses import ttrpc_uri
 from ..carrier import OpenStream, as_byte_stream, carry
@@ -44,18 +47,20 @@ Accept: TypeAlias = Callable[[Peer], Awaitable[Methods | None]]
 
 
 @attrs.frozen(kw_only=True)
-class TtrpcStatistics:
+class TtrpcStatistics(WireStatistics):
     """Numbers about a server.
 
     Attributes:
         connections: Connections that are open.
         accepted: Connections since the start.
+        refused: See `rsocket_trio.WireStatistics`.
+        by_route: See there; with a `rsocket_trio.CallMeter` in ``middleware=``, or in the Router.
         active_calls: Calls that wait or run.
         calls: Calls since the start; refused ones do not count.
     """
 
-    connections: int
-    accepted: int
+    refused: Mapping[str, int] = attrs.field(factory=dict)
+    by_route: tuple[RouteStatistics, ...] = ()
     active_calls: int
     calls: int
 
@@ -63,7 +68,14 @@ class TtrpcStatistics:
 class _Registry:
     """The connections of a server."""
 
-    def __init__(self, accept: Accept, config: TtrpcConfig) -> None:
+    def __init__(
+        self,
+        accept: Accept,
+        config: TtrpcConfig,
+        by_route: Callable[[], tuple[RouteStatistics, ...]],
+    ) -> None:
+        self.refused: Counter[str] = Counter()
+        self.by_route: Final = by_route
         self.accept: Final = accept
         self.config: Final = config
         self.connections: dict[ServerConnection, Peer] = {}
@@ -84,7 +96,9 @@ class _Registry:
         try:
             with contained(stream.info, stream.stream):
                 methods = await self.accept(peer)
-                if methods is not None and not self._stopping:
+                if methods is None:
+                    self.refused[Refused.SETUP] += 1
+                elif not self._stopping:
                     await within(
                         methods.connection_block(),
                         partial(self._run, stream, methods, peer),
@@ -113,10 +127,12 @@ class _Registry:
         for peer in list(self._peers):
             peer.end(_STOPPED, grace=inf)
 
-    def statistics(self) -> TtrpcStatistics:
+    def statistics(self, counts: ConnectionCounts) -> TtrpcStatistics:
         return TtrpcStatistics(
             connections=len(self.connections),
             accepted=self.accepted,
+            refused=counts.refused + self.refused,
+            by_route=self.by_route(),
             active_calls=sum(each.workload.active for each in self.connections),
             calls=self.ended_calls + sum(each.incoming.served for each in self.connections),
         )
@@ -132,13 +148,14 @@ class TtrpcServer(RunningServer, metaclass=Sealed, given="serve gives one to tas
         uris: The addresses it listens on, with their real ports.
     """
 
-    def __init__(self, serving: Serving, registry: _Registry) -> None:
+    def __init__(self, serving: Serving, registry: _Registry, counts: ConnectionCounts) -> None:
         super().__init__(serving)
         self._registry = registry
+        self._counts = counts
 
     def statistics(self) -> TtrpcStatistics:
         """Return numbers about this server."""
-        return self._registry.statistics()
+        return self._registry.statistics(self._counts)
 
     def _peers(self) -> Iterable[Peer]:
         return self._registry.connections.values()
@@ -196,17 +213,18 @@ async def serve(
     parsed = [ttrpc_uri(uri) for uri in uris]
     check_allowed(allow, parsed)
     check_reuse_port(reuse_port, parsed)
+    counts = counts_of(max_connections)
     arrivals = Arrivals(
         shake_hands=_as_it_is,
         handle=registry.serve,
         ssl_context=None,
         handshake_timeout=config.connect_timeout,
-        counts=counts_of(max_connections),
+        counts=counts,
         allow=allow,
         reuse_port=reuse_port,
     )
     serving = Serving()
-    server = make(TtrpcServer, serving, registry)
+    server = make(TtrpcServer, serving, registry, counts)
     listen = partial(listen_for, arrivals)
     listeners = [(uri, listen) for uri in parsed]
     lifespan = lifespan_of(services)
@@ -260,7 +278,8 @@ def _registry(
         if blocks:
             raise TypeError("a Router has middleware of its own: Router(middleware=[...])")
         patience = config.connect_timeout
-        return _Registry(accept_router(services, data_mime_type, patience), config)
+        accept_one = accept_router(services, data_mime_type, patience)
+        return _Registry(accept_one, config, services.call_statistics)
     if data_mime_type is not None:
         raise TypeError("data_mime_type= is for a Router only: services have codecs of their own")
     methods = ServiceMethods(as_services(services), blocks)
@@ -268,7 +287,7 @@ def _registry(
     async def accept(_peer: Peer) -> Methods | None:
         return methods
 
-    return _Registry(accept, config)
+    return _Registry(accept, config, partial(metered, blocks))
 
 
 async def _as_it_is(stream: ByteStream) -> ByteStream:
