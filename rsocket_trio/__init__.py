@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from .resubscribed import resubscribed
     from .routing import (
         DEADLINE_TYPE,
+        AccessLog,
         Admitted,
         AnyCall,
         ArgumentDescription,
@@ -143,6 +144,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEADLINE_TYPE",
     "Acceptor",
+    "AccessLog",
     "Admitted",
     "Allow",
     "Allowed",
@@ -331,8 +333,8 @@ _HOMES = homes_of(
         "resubscribed": "resubscribed",
         "responder": "Acceptor BodyResponder Responder ResponderWrapper ResumeFacts Setup",
         "routing": (
-            "DEADLINE_TYPE Admitted AnyCall ArgumentDescription Around Authenticate Background "
-            "BackgroundStatistics Call CallMeter Caller DeadlineStatistics Deadlines "
+            "DEADLINE_TYPE AccessLog Admitted AnyCall ArgumentDescription Around Authenticate "
+            "Background BackgroundStatistics Call CallMeter Caller DeadlineStatistics Deadlines "
             "DeclaredStream Delivery ErrorMap Interaction Introspection ItemStream MarkStream "
             "Middleware OnResume OnSetup Outcome OutgoingCall OutgoingMiddleware Principal "
             "Provided RequestFacts Route RouteDescription Router Traffic TypeDescription "

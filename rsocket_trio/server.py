@@ -66,6 +66,7 @@ class ServerStatistics(WireStatistics):
             told.
     """
 
+    wire = "rsocket"
     refused: Mapping[str, int] = attrs.field(factory=dict)
     by_route: tuple[RouteStatistics, ...] = ()
     draining: int = 0

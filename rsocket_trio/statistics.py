@@ -104,6 +104,9 @@ class WireStatistics:
         by_route: The calls, by interaction and route; empty without a `CallMeter`.
     """
 
+    wire: ClassVar[str]
+    """``rsocket``, ``rsio``, ``ttrpc`` or ``lumberjack``."""
+
     connections: int
     accepted: int
     refused: Mapping[str, int] = attrs.field(factory=dict)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import inspect
+import json
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -26,6 +27,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rsocket_trio import (
+    AccessLog,
     Call,
     Caller,
     CallMeter,
@@ -125,6 +127,7 @@ class Scene:
         reached: The handler waits at its cut.
         outcomes: What an observing block says of how requests end.
         meter: Counts the requests.
+        lines: What an access log says of them.
     """
 
     def __init__(self, script: Script) -> None:
@@ -134,6 +137,7 @@ class Scene:
         self.reached = trio.Event()
         self.outcomes: list[object] = []
         self.meter = CallMeter()
+        self.lines: list[str] = []
 
     async def work(self, items=None) -> AsyncIterator[bytes]:
         """Do the steps, then come to the end."""
@@ -344,11 +348,13 @@ def blocks_of(scene):
         generator, with_finally, that_raises_again, manager, Block, with_a_scope, that_waits,
         with_a_variable, within_another, observer,
     ]  # fmt: skip
-    meter = None if scene is None else scene.meter
-    return {each.__name__: each for each in every} | {"meter": meter}
+    if scene is None:
+        return {each.__name__: each for each in every}
+    log = AccessLog(scene.lines.append, form="json", burst=1000)
+    return {each.__name__: each for each in every} | {"meter": scene.meter, "log": log}
 
 
-BLOCKS = [name for name in blocks_of(None) if name not in ("observer", "meter")]
+BLOCKS = [name for name in blocks_of(None) if name != "observer"]
 
 
 class One:
@@ -804,9 +810,9 @@ ASKED = [(wire, interaction) for wire, (_, every) in WIRES.items() for interacti
 
 
 def check(wire, interaction, script, chain):
-    """With these blocks and two that look on, all is as without any; each request is counted."""
+    """With blocks that look on, all is as without any; each request is counted, and has a line."""
     _, bare = observe(wire, interaction, script, Chain(held=chain.held))
-    watched = attrs.evolve(chain, outer=("meter", "observer", *chain.outer))
+    watched = attrs.evolve(chain, outer=("meter", "log", "observer", *chain.outer))
     scene, found = observe(wire, interaction, script, watched)
     assert found == bare
     counted = Counter()
@@ -814,7 +820,11 @@ def check(wire, interaction, script, chain):
         assert each.open == 0
         assert each.begun == sum(histogram.count for histogram in each.ended.values())
         counted.update({(each.interaction, o): h.count for o, h in each.ended.items()})
-    assert counted == Counter((kind, outcome) for kind, outcome, _ in scene.outcomes)
+    happened = Counter((kind, outcome) for kind, outcome, _ in scene.outcomes)
+    assert counted == happened
+    lines = [json.loads(line) for line in scene.lines]
+    assert Counter((each["interaction"], each["outcome"]) for each in lines) == happened
+    assert "secret" not in str(lines)
     kind, outcome, items = scene.outcomes[0]
     assert kind in KINDS[interaction]
     is_stream = interaction in ("Stream", "Channel")

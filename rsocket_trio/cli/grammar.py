@@ -206,6 +206,19 @@ def _add_serve(commands: Commands) -> None:
         help="answer a GET of this path with status 200 over ws:// and wss://, for example"
         " /healthz; with 503 while the server stops",
     )
+    parser.add_argument(
+        "--access-log",
+        metavar="FILE",
+        nargs="?",
+        const="-",
+        help="write a line for each call that has ended to FILE, or to standard output (-, the"
+        " default); the target has to be a Router",
+    )
+    parser.add_argument(
+        "--access-log-format",
+        choices=["logfmt", "json"],
+        help="what these lines look like (default logfmt)",
+    )
     add_allow(parser, "Unix sockets")
     add_server_tls(parser, "tls://, wss://, rsios:// and rsio+wss://")
     add_verbosity(parser)

@@ -16,6 +16,7 @@ from rsocket_trio.sockets.workplace import workplace
 from rsocket_trio.uri import Uri, parse_uri
 from rsocket_trio.wires import wire_of
 
+from .access_log import access_log
 from .certificates import asks_certificates, server_context
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
@@ -94,7 +95,18 @@ def run(args: argparse.Namespace) -> int:
             " for certificates (--ca)",
         )
     contexts = [context, of_rsio]
-    return trio.run(serve_until_stopped, start, args.grace, "running streams", None, contexts)
+    with access_log(args, target) as log:
+
+        async def run() -> int:
+            try:
+                return await serve_until_stopped(
+                    start, args.grace, "running streams", None, contexts
+                )
+            finally:
+                if log is not None:
+                    log.settle(all_of_it=True)
+
+        return trio.run(run)
 
 
 def _supervise(args: argparse.Namespace) -> int:

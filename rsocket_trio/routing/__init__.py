@@ -28,6 +28,7 @@ What is around a request:
 - ``call_limits``: middleware that limits how many calls there are
 - ``traffic``: the items and bytes of a call, for middleware that looks at them
 - ``call_meter``: middleware that counts calls by route and outcome
+- ``access_log``: middleware that writes a line about each call
 - ``deadlines``: how long a requester waits, sent with its requests
 - ``error_map``: which error the requester gets for which exception
 
@@ -71,6 +72,7 @@ from __future__ import annotations
 
 from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
+from .access_log import AccessLog
 from .admitted import Admitted
 from .background import Background, BackgroundStatistics, open_background
 from .call import AnyCall, Call, Outcome
@@ -105,6 +107,7 @@ from .traffic import Traffic
 
 __all__ = [
     "DEADLINE_TYPE",
+    "AccessLog",
     "Admitted",
     "AnyCall",
     "ArgumentDescription",

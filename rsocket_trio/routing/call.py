@@ -96,6 +96,10 @@ class AnyCall(metaclass=Sealed, given="middleware is given one"):
             self._attributes = {}
         return self._attributes
 
+    def began(self) -> float:
+        """Return when the request has arrived, where that is known, else the time of now."""
+        return trio.current_time()
+
     @property
     def deadline(self) -> float:
         """When the innermost cancel scope around the caller of this property ends it.
@@ -129,6 +133,10 @@ class Call(AnyCall, given="middleware and handlers are given one"):
         super().__init__()
         self.arrived: float | None = None
         self.principal = principal
+
+    def began(self) -> float:
+        """See `AnyCall`."""
+        return trio.current_time() if self.arrived is None else self.arrived
 
     @property
     @abstractmethod

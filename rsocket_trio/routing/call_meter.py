@@ -110,9 +110,7 @@ class _Metered(AbstractAsyncContextManager[None]):
         self._numbers = numbers
 
     async def __aenter__(self) -> None:
-        call = self._call
-        arrived: float | None = getattr(call, "arrived", None)  # of a request of ours there is none
-        self._began = trio.current_time() if arrived is None else arrived
+        self._began = self._call.began()
         self._numbers.begun += 1
 
     async def __aexit__(

@@ -19,6 +19,7 @@ from ..protocol.interaction import Interaction
 from ..responder import Responder, Setup
 from ..tracing import Tracing
 from .access import Authenticate
+from .access_log import AccessLog
 from .bound import BoundRouter
 from .call import Call
 from .call_meter import metered
@@ -177,7 +178,15 @@ class Router(Responder):
         tracing = next(table.tracings(), None)
         limits: Limits = getattr(requester, "limits", DEFAULT_LIMITS)  # a stand-in has none
         fences = tuple(table.fences())
-        guards = await Guards.accept(table.layer, fences, setup, requester, supplies.guard, limits)
+        try:
+            guards = await Guards.accept(
+                table.layer, fences, setup, requester, supplies.guard, limits
+            )
+        except Exception as error:
+            for each in table.layer.middleware:
+                if isinstance(each, AccessLog):
+                    each.connection_refused(setup.transport, error)
+            raise
         if tracing is not None:
             requester.tracing = tracing
         context = Context(table.settings, guards.setup, requester, guarded=False, limits=limits)
@@ -568,6 +577,12 @@ class Router(Responder):
         finally:
             overrides.remove(provider)
             table.plan_anew()
+
+    def _surround(self, middleware: Middleware) -> None:
+        """Put middleware around all that this router has, before it is served."""
+        table = self._table
+        around = (*check_middleware([middleware]), *table.layer.middleware)
+        table.layer = attrs.evolve(table.layer, middleware=around)
 
     def call_statistics(self) -> tuple[RouteStatistics, ...]:
         """See `Responder.call_statistics`: those of the `CallMeter` in ``middleware``."""

@@ -61,6 +61,7 @@ class RsioStatistics(WireStatistics):
         published: Subscriptions of clients since the start; refused ones do not count.
     """
 
+    wire = "rsio"
     refused: Mapping[str, int] = attrs.field(factory=dict)
     by_route: tuple[RouteStatistics, ...] = ()
     publications: int

@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "examples/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FROM_A_CHECKOUT = {".", "-e .", "'.[spark]'", "'.[test]'", "'.[ttrpc]'"}
+FROM_A_CHECKOUT = {".", "-e .", "'.[spark]'", "'.[test]'", "'.[ttrpc]'"} | {
+    "'.[metrics]'",
+    "'.[otel]'",
+}
 OF_OTHERS = {"grpcio-tools", "trustme", "venv-pack"}
 
 

@@ -13,6 +13,7 @@ EXCEPTIONS = {
     "logfiles/registry.py:open": "a file object for a descriptor of open_private",
     "spark/java_wrapper.py:mkdir": "checks the owner, and makes them for this user",
     "spark/java_wrapper.py:mkstemp": "makes files for this user",
+    "cli/access_log.py:open": "a file object for a descriptor of open_private",
     "spark/java_wrapper.py:open": "a file object for the descriptor of mkstemp",
     "spark/spool_source/embedded.py:mkdir": "checks that nobody else may use it",
     "spool/schema.py:connect": "after close_database, or for reading only",

@@ -54,7 +54,7 @@ LAYERS = [
     ["spool", "logfiles"],
     ["rsio", "lumberjack", "ttrpc"],
     ["workers"],
-    ["collector"],
+    ["collector", "metrics", "otel"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
 ]

@@ -61,6 +61,7 @@ class LumberjackStatistics(WireStatistics):
         acknowledged: Events of these batches that were acknowledged.
     """
 
+    wire = "lumberjack"
     refused: Mapping[str, int] = attrs.field(factory=dict)
     by_route: tuple[RouteStatistics, ...] = ()
     held_batches: int

@@ -59,6 +59,7 @@ class TtrpcStatistics(WireStatistics):
         calls: Calls since the start; refused ones do not count.
     """
 
+    wire = "ttrpc"
     refused: Mapping[str, int] = attrs.field(factory=dict)
     by_route: tuple[RouteStatistics, ...] = ()
     active_calls: int

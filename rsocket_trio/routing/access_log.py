@@ -1,0 +1,224 @@
+"""Middleware that writes a line about each call: `AccessLog`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import trio
+
+from ..errors import Forbidden, StreamError, Unauthenticated, code_name
+from ..escapes import cut, escaped
+from ..field_checks import FUNCTION, argument, number, one_of, optional
+from ..log_policy import RateLimit, logger
+from ..transports.base import TransportInfo
+from .call import AnyCall, Outcome
+
+__all__ = ["AccessLog"]
+
+_MAX_TEXT: Final = 200
+"""Characters of a field of a line."""
+_BURST: Final = 10
+_PERIOD: Final = 10.0
+_QUOTED: Final = frozenset(' ="\\')
+
+Fields = dict[str, object]
+
+
+class AccessLog:
+    """Middleware that writes a line about each call, of any interaction, when it has ended.
+
+    ``Router(middleware=[AccessLog(print)])``: as the first of the router that is served it sees all
+    calls, also those that are refused, that cannot be read or that have no handler, and connections
+    that a guard of this router refuses. ``connect(..., middleware=[...])`` takes it too.
+
+    A line has the time in UTC, ``interaction``, ``route``, ``peer``, ``seconds`` (on RSocket since
+    the request has arrived), ``outcome``, and where there are any: ``principal``, ``error``, and
+    ``items_in``, ``items``, ``size_in``, ``size`` (see `Traffic`). ``route`` is the one of the
+    handler, such as ``chat.{room}``, and empty without one: no text of the peer gets into a line
+    but its address, escaped and cut, no data and no text of an error.
+
+    What a stranger can cause is limited: calls without a handler, calls and connections whose login
+    is refused, and calls that are refused as they cannot be read. Ten lines of each kind are
+    written in ten seconds; then one line says how many others there were.
+
+    Args:
+        write: Gets each line, without a line end; e.g. `print`, or the method ``info`` of a logger.
+            It must not wait.
+        form: ``"logfmt"``, or ``"json"`` for an object in each line.
+        principal: Returns what a line may say of a principal; it is not asked about ``None``.
+            Without it lines have none, as some principals are tokens.
+        begins: Streams and channels have a line when they begin, too, whose outcome is ``open``.
+        burst: Lines of a kind that a stranger can cause, in each period.
+        period: In seconds.
+
+    Raises:
+        TypeError: An argument is of a wrong type.
+        ValueError: An argument is out of range.
+    """
+
+    measures: Final = True
+    """See `AnyCall.traffic`."""
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        *,
+        form: Literal["logfmt", "json"] = "logfmt",
+        principal: Callable[[object], str] | None = None,
+        begins: bool = False,
+        burst: int = _BURST,
+        period: float = _PERIOD,
+    ) -> None:
+        argument("write", write, FUNCTION)
+        argument("form", form, one_of("logfmt", "json"))
+        argument("principal", principal, optional(FUNCTION))
+        argument("burst", burst, number(at_least=1))
+        argument("period", period, number(above=0))
+        self._write = write
+        self._text = _json if form == "json" else _logfmt
+        self._principal = principal
+        self._begins = begins
+        self._burst = burst
+        self._period = period
+        # Each run of trio has a clock of its own.
+        self._limits: trio.lowlevel.RunVar[RateLimit] = trio.lowlevel.RunVar("access log")
+
+    async def __call__(self, call: AnyCall) -> AsyncIterator[None]:
+        """See `Middleware`. Nothing here waits, so each call has one line at its end.
+
+        Checkpoint: as the handler does.
+        If cancelled: as the handler does.
+        """
+        began = call.began()
+        if self._begins and call.interaction.is_stream and call.template is not None:
+            self.settle()
+            self._put({**self._about(call), "outcome": "open"})
+        try:
+            yield
+        finally:
+            self._ended(call, trio.current_time() - began)
+
+    def connection_refused(self, transport: TransportInfo, error: Exception) -> None:
+        """Write a line about a connection that a guard refuses. A `Router` calls this."""
+        code = getattr(error, "code", None)
+        self._limited(
+            "connection refused",
+            {
+                "event": "connection refused",
+                "peer": transport.peer or transport.scheme,
+                "error": code_name(code) if isinstance(code, int) else type(error).__name__,
+            },
+        )
+
+    def settle(self, *, all_of_it: bool = False) -> None:
+        """Write how many lines were left out in periods that are over. Each line does this too.
+
+        Args:
+            all_of_it: Of all periods, as the program is ending.
+        """
+        for each in self._limit().overdue(all_of_it=all_of_it):
+            self._put({"event": "left out", "kind": each.text, "count": each.count})
+
+    def _limit(self) -> RateLimit:
+        try:
+            return self._limits.get()
+        except LookupError:
+            limit = RateLimit(trio.current_time, burst=self._burst, interval=self._period)
+            self._limits.set(limit)
+            return limit
+
+    def _limited(self, kind: str, fields: Fields) -> None:
+        self.settle()
+        if self._limit().admits(kind, logging.INFO, lambda: kind):
+            self._put(fields)
+
+    def _put(self, fields: Fields) -> None:
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        try:
+            self._write(self._text({"time": stamp, **fields}))
+        except Exception:  # of the application: the call goes on
+            logger.exception("a line of the access log cannot be written")
+
+    def _ended(self, call: AnyCall, seconds: float) -> None:
+        fields = self._about(call)
+        traffic = call.traffic
+        if traffic is not None:
+            fields["items_in"] = traffic.items_in or None
+            fields["size_in"] = traffic.size_in
+            fields["size"] = traffic.size_out
+        fields["items"] = call.items if call.interaction.is_stream else None
+        fields["seconds"] = round(seconds, 6)
+        fields["outcome"] = str(call.outcome)
+        error = call.error
+        fields["error"] = None if error is None else _named(error)
+        kind = _kind(call)
+        if kind is None:
+            self.settle()
+            self._put(fields)
+        else:
+            self._limited(kind, fields)
+
+    def _about(self, call: AnyCall) -> Fields:
+        transport = call.transport
+        principal = getattr(call, "principal", None)
+        shown: str | None = None
+        if self._principal is not None and principal is not None:
+            try:
+                shown = str(self._principal(principal))
+            except Exception:  # of the application: the line is written
+                logger.exception("principal= of an AccessLog failed")
+        return {
+            "interaction": str(call.interaction),
+            "route": call.template or "",
+            "peer": transport.peer or transport.scheme,
+            "principal": shown,
+        }
+
+
+def _kind(call: AnyCall) -> str | None:
+    """Return the kind of a line that a stranger can cause; ``None`` for others."""
+    if call.outcome is not Outcome.FAILED:
+        return None
+    if call.template is None:
+        return "no handler"
+    if isinstance(call.error, Unauthenticated | Forbidden):
+        return "login refused"
+    name = "" if call.error is None else _named(call.error)
+    return "not readable" if name in _UNREADABLE else None
+
+
+_UNREADABLE: Final = frozenset(["INVALID", "Internal"])
+
+
+def _named(error: BaseException) -> str:
+    """Return what a line says of an error: no text of it."""
+    if isinstance(error, StreamError):
+        return code_name(error.code)
+    if isinstance(error, trio.Cancelled):
+        return str(getattr(error, "source", "cancelled"))
+    return "left" if isinstance(error, GeneratorExit) else type(error).__name__
+
+
+def _logfmt(fields: Fields) -> str:
+    return " ".join([f"{name}={_value(each)}" for name, each in fields.items() if each is not None])
+
+
+def _value(value: object) -> str:
+    text = escaped(cut(str(value), _MAX_TEXT).replace("\\", "\\\\"))
+    if text and _QUOTED.isdisjoint(text):
+        return text
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def _json(fields: Fields) -> str:
+    return json.dumps(
+        {
+            name: cut(each, _MAX_TEXT) if isinstance(each, str) else each
+            for name, each in fields.items()
+            if each is not None
+        }
+    )

@@ -1,0 +1,254 @@
+"""AccessLog: a line for each call, on the outermost place of a router.
+
+`tests/test_any_middleware.py` compares its lines with what happened, on every wire.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import (
+    AccessLog,
+    Caller,
+    CustomError,
+    Forbidden,
+    Invalid,
+    Router,
+    RSocketError,
+    StreamError,
+    Unauthenticated,
+    connect,
+)
+from rsocket_trio.metadata import BearerAuthentication, Metadata
+from rsocket_trio.testing import cancel_everywhere, connected_pair, served
+
+
+async def admit(auth, facts):
+    if auth is None:
+        return getattr(facts, "principal", None)
+    if auth.token == "secret of ada":
+        return "ada\nadmin"
+    raise Unauthenticated("secret reason")
+
+
+def application(log):
+    router = Router(middleware=[log], authenticate=admit)
+
+    @router.request_response("double.{room}")
+    async def double(room: str, data: int) -> int:
+        if room == "secret-wait":
+            await trio.sleep_forever()
+        if room == "secret-fails":
+            raise ValueError("secret text")
+        if room == "secret-says":
+            raise CustomError("secret words", code=0x321)
+        await trio.lowlevel.checkpoint()
+        return data * 2
+
+    @router.request_stream("numbers")
+    async def numbers(data: int) -> AsyncIterator[int]:
+        for n in range(data):
+            yield n
+
+    return router
+
+
+def token(text):
+    return Metadata(auth=BearerAuthentication(text))
+
+
+async def test_lines_say_what_happened_and_no_secret(autojump_clock):
+    """One for each call, with the template of the route, and never a text of the peer."""
+    lines = []
+    log = AccessLog(lambda line: lines.append(json.loads(line)), form="json", principal=str)
+    async with connected_pair(application(log)) as requester:
+        caller = Caller(requester)
+
+        async def ask(route, data: object = 11, **options):
+            try:
+                with trio.move_on_after(5):
+                    await caller.request_response(route, data, returns=int, **options)
+            except StreamError:
+                pass
+            await trio.testing.wait_all_tasks_blocked()
+
+        await ask("double.secret-room")
+        await ask("double.secret-fails")
+        await ask("double.secret-says")
+        await ask("double.secret-wait")
+        await ask("double.secret-room", "secret data")
+        await ask("secret.route")
+        await ask("double.secret-room", metadata=token("secret of ada"))
+        await ask("double.secret-room", metadata=token("secret of nobody"))
+        async with caller.request_stream("numbers", 3, returns=int) as items:
+            assert [item async for item in items] == [0, 1, 2]
+        await trio.testing.wait_all_tasks_blocked()
+    assert "secret" not in str(lines)
+    told = [
+        (each["route"], each["outcome"], each.get("error"), each.get("principal")) for each in lines
+    ]
+    assert told == [
+        ("double.{room}", "completed", None, None),
+        ("double.{room}", "failed", "ValueError", None),
+        ("double.{room}", "failed", "0x00000321", None),
+        ("double.{room}", "cancelled", "explicit", None),
+        ("double.{room}", "failed", "INVALID", None),
+        ("", "failed", "INVALID", None),
+        ("double.{room}", "completed", None, "ada\nadmin"),
+        ("double.{room}", "failed", "UNAUTHENTICATED", None),
+        ("numbers", "completed", None, None),
+    ]
+    assert (lines[-1]["items"], lines[-1]["size"], lines[-1]["size_in"]) == (3, 3, 1)
+    assert lines[3]["seconds"] == pytest.approx(5)
+    assert all(each["time"].endswith("Z") and each["peer"] == "memory" for each in lines)
+
+
+async def test_a_line_stays_one_line():
+    """Values with spaces, quotes, line ends and escape sequences are quoted and escaped."""
+    lines = []
+    log = AccessLog(lines.append, principal=lambda user: f'{user} \x1b[31m"\\ \u202e')
+    async with connected_pair(application(log)) as requester:
+        caller = Caller(requester)
+        metadata = token("secret of ada")
+        await caller.request_response("double.x", 11, returns=int, metadata=metadata)
+    (line,) = lines
+    assert line.isprintable()
+    assert r'principal="ada\nadmin \x1b[31m\"\\ \u202e"' in line
+    assert " route=double.{room} peer=memory " in line
+    assert line.endswith(" outcome=completed")
+
+
+async def test_what_strangers_cause_is_summed_up(autojump_clock):
+    """Floods of unknown routes, wrong tokens and wrong data; other calls keep their lines."""
+    lines = []
+    log = AccessLog(lambda line: lines.append(json.loads(line)), form="json", period=60)
+    async with connected_pair(application(log)) as requester:
+        caller = Caller(requester)
+        for n in range(100):
+            for route, data, metadata in (
+                (f"no.{n}", 1, None),
+                ("double.x", 1, token(f"wrong {n}")),
+                ("double.x", f"wrong {n}", None),
+            ):
+                with pytest.raises(StreamError):
+                    await caller.request_response(route, data, returns=int, metadata=metadata)
+        assert len(lines) == 30
+        await caller.request_response("double.x", 1, returns=int)
+        assert len(lines) == 31
+        await trio.sleep(61)
+        await caller.request_response("double.x", 1, returns=int)
+    summed = {each["kind"]: each["count"] for each in lines if each.get("event") == "left out"}
+    assert summed == {"no handler": 90, "login refused": 90, "not readable": 90}
+    assert len(lines) == 35
+
+
+async def test_connections_that_a_guard_refuses():
+    """They are calls of nobody; a flood of them is summed up at the end of the program."""
+    lines = []
+    log = AccessLog(lines.append)
+
+    async def forbid(auth, facts):
+        raise Forbidden("secret reason")
+
+    async with served(Router(authenticate=forbid, middleware=[log])) as dial:
+        for _ in range(30):
+            with pytest.raises(RSocketError):
+                async with connect(dial) as requester:
+                    await Caller(requester).request_response("x", returns=None)
+        log.settle(all_of_it=True)
+    assert len(lines) == 11
+    assert lines[0].endswith(' event="connection refused" peer=memory error=FORBIDDEN')
+    assert lines[-1].endswith(' event="left out" kind="connection refused" count=20')
+    assert "secret" not in str(lines)
+
+
+async def test_one_line_wherever_a_call_is_cancelled():
+    """At each step of both ends; a line never comes twice, and never is missing."""
+    begun, lines, ours = [], [], []
+
+    async def count(call):
+        begun.append(call)
+        yield
+
+    router = application(AccessLog(lines.append))
+    outer = Router(middleware=[count])
+    outer.include(router, middleware=[])
+
+    async def scene():
+        async with served(router) as dial:
+            async with connect(dial, middleware=[AccessLog(ours.append)]) as requester:
+                caller = Caller(requester)
+                await caller.request_response("double.x", 11, returns=int)
+                async with caller.request_stream("numbers", 3, returns=int) as items:
+                    await anext(items)
+
+    async def check():
+        for told in (lines, ours):
+            routes = [line.partition(" route=")[2].partition(" ")[0] for line in told]
+            assert routes in ([], ["double.{room}"], ["double.x"],
+                              ["double.{room}", "numbers"], ["double.x", "numbers"])  # fmt: skip
+            told.clear()
+
+    assert await cancel_everywhere(scene, check, every_task=True) > 20
+
+
+async def test_streams_may_have_a_line_when_they_begin():
+    lines = []
+    log = AccessLog(lines.append, begins=True)
+    async with connected_pair(application(log)) as requester:
+        caller = Caller(requester)
+        async with caller.request_stream("numbers", 3, returns=int) as items:
+            await anext(items)
+        await caller.request_response("double.x", 11, returns=int)
+    assert [line.partition(" outcome=")[2] for line in lines] == ["open", "completed", "completed"]
+
+
+async def test_a_writer_that_fails_harms_no_call(caplog):
+    """Nor does a function for principals; the log says so."""
+
+    def fail(_):
+        raise OSError("no space")
+
+    for log in (AccessLog(fail), AccessLog(print, principal=fail)):
+        async with connected_pair(application(log)) as requester:
+            caller = Caller(requester)
+            metadata = token("secret of ada")
+            assert (
+                await caller.request_response("double.x", 11, returns=int, metadata=metadata) == 22
+            )
+    texts = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert texts == [
+        "a line of the access log cannot be written",
+        "principal= of an AccessLog failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"form": "xml"},
+        {"burst": 0},
+        {"period": 0},
+        {"principal": "name"},
+        {"write": "access.log"},
+    ],
+)
+def test_arguments(options):
+    name = next(iter(options))
+    with pytest.raises((TypeError, ValueError), match=name):
+        AccessLog(**({"write": print} | options))
+
+
+async def test_data_that_cannot_be_read_are_refused_inside(autojump_clock):
+    """The log is around the conversion of data, so its line says so."""
+    lines = []
+    async with connected_pair(application(AccessLog(lines.append))) as requester:
+        with pytest.raises(Invalid):
+            await Caller(requester).request_response("double.x", "no number", returns=int)
+    assert lines[0].endswith(" outcome=failed error=INVALID")
