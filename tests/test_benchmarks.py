@@ -331,3 +331,17 @@ def test_the_benchmark_of_the_spool(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"\d M events/s +\d+.\d\d ms per batch", done.stdout)) == 12
     assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_are_measured() -> None:
+    """Two against one: the line with the ratio is there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.workers", "--pairs", "1", "--rounds", "100"],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=True,
+    )
+    assert re.search(r"two workers against one: [0-9.]+ times", done.stdout)

@@ -351,7 +351,7 @@ class _Parent:
         self._forget_sessions(worker)
         for channel in worker.channels:
             for stream in channel.close():
-                if self.stopping:
+                if self.accepting.cancel_called:
                     stream.socket.close()
                 else:
                     self._nursery.start_soon(self._hand, channel.place, stream)
@@ -388,7 +388,7 @@ class _Parent:
                     worker.kill()
                     if failures == _MOST_FAILURES:
                         self._failure = error
-                        self.stop(self.grace)
+                        self.stop(0.0, self.grace)
                         return
                 else:
                     failures = 0
@@ -406,10 +406,10 @@ class _Parent:
         logger.error("%s has not ended in time, and is killed", worker.name)
         worker.kill()
 
-    def stop(self, grace: float) -> None:
+    def stop(self, delay: float, grace: float) -> None:
         self.stopping = True
         self.grace = min(self.grace, grace)
-        self.accepting.cancel(reason="the server is being stopped")
+        self.accepting.deadline = min(self.accepting.deadline, trio.current_time() + delay)
 
     async def _end(self) -> None:
         """Dismiss all workers, and wait until they are gone."""
@@ -662,26 +662,30 @@ class Workers(metaclass=Sealed, given="serve_workers gives one to task_status"):
             await over(RuntimeError("the workers are being stopped"))
         await self._parent.begin_generation()
 
-    def stop(self, *, grace: float = 5.0) -> None:
+    def stop(self, *, delay: float = 0.0, spread: float = 0.0, grace: float = 5.0) -> None:
         """Begin to stop as `aclose` does, without waiting.
 
         Raises:
             RuntimeError: The caller is in another thread.
-            TypeError: ``grace`` is no number.
-            ValueError: It is less than 0.
+            TypeError: An argument is no number.
+            ValueError: It is less than 0, or ``delay`` or ``spread`` is infinite.
         """
         self._home.check("these workers")
+        argument("delay", delay, number(at_least=0, finite=True))
+        argument("spread", spread, number(at_least=0, finite=True))
         argument("grace", grace, number(at_least=0))
-        self._parent.stop(grace)
+        self._parent.stop(delay, spread + grace)
 
-    async def aclose(self, *, grace: float = 5.0) -> None:
+    async def aclose(self, *, delay: float = 0.0, spread: float = 0.0, grace: float = 5.0) -> None:
         """Stop all workers gracefully, at the same time.
 
-        Nothing more is accepted, and each worker stops its servers as at a stop of its own, with
-        the grace of `serve_workers`. What is still there 5 s behind it, or behind ``grace`` if that
-        is shorter, is killed.
+        For ``delay`` seconds everything goes on. Then nothing more is accepted, and each worker
+        stops its servers as at a stop of its own, with the grace of `serve_workers`. What is still
+        there 5 s behind it, or behind ``spread`` and ``grace`` if these are shorter, is killed.
 
         Args:
+            delay: Seconds.
+            spread: Seconds that the goodbyes of the workers may take.
             grace: Seconds.
 
         Raises:
@@ -690,7 +694,7 @@ class Workers(metaclass=Sealed, given="serve_workers gives one to task_status"):
         Checkpoint: always.
         If cancelled: they still stop.
         """
-        self.stop(grace=grace)
+        self.stop(delay=delay, spread=spread, grace=grace)
         await self._parent.over.wait()
 
 

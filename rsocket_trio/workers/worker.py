@@ -124,12 +124,19 @@ class _Place(Workplace):
             self._over.set()
 
     def report(self) -> bytes:
-        """Return what this worker says about itself, as JSON."""
+        """Return what this worker says about itself, as JSON; an error of that is no end of it."""
         numbers: dict[str, Any] = {}
-        for server in self.servers:
-            add_up(numbers, _numbers_of(server))
-        text = json.dumps(numbers).encode()
-        return text if len(text) < MAX_SIZE else b'{"error": "the report is too long"}'
+        try:
+            for server in self.servers:
+                add_up(numbers, _numbers_of(server))
+            text = json.dumps(numbers, default=str).encode()
+        except Exception:  # of what a server counts: it must not end the accepting
+            logger.exception("the report of this worker failed")
+            return b"{}"
+        if len(text) >= MAX_SIZE:
+            logger.error("the report of this worker is too long: %d bytes", len(text))
+            return b"{}"
+        return text
 
 
 def _numbers_of(server: Any) -> Mapping[str, Any]:

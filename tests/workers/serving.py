@@ -46,7 +46,7 @@ async def main() -> None:
 
 
 async def limited() -> None:
-    await serve(app, ADDRESS, "ws://127.0.0.1:0/x", health_path="/healthz")
+    await serve(app, ADDRESS, "ws://127.0.0.1:0/x")
 
 
 async def resumable() -> None:

@@ -97,6 +97,18 @@ async def test_workers_answer_and_stop() -> None:
             await running.reload()
 
 
+async def test_a_stop_that_is_delayed() -> None:
+    """Everything is served as before for so long, and nothing is started anew."""
+    async with workers(workers=1) as running, trio.open_nursery() as nursery:
+        running.stop(delay=3600)
+        assert (await ask(running.uris[0]))[1:] == [1, 1]
+        with pytest.raises(RuntimeError, match="being stopped"):
+            await running.reload()
+        nursery.start_soon(running.aclose)
+    with pytest.raises(ValueError, match="delay"):
+        running.stop(delay=float("inf"))
+
+
 @asynccontextmanager
 async def load(uri: str, clients: int) -> AsyncIterator[list[str]]:
     """Keep clients that reconnect busy in the block; the errors that they have met."""
