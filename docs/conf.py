@@ -52,7 +52,7 @@ add_module_names = False
 nitpicky = True
 # What belongs to others has no page here, and nothing is fetched; what is not public has none.
 NOT_HERE = re.compile(
-    r"(trio|trio_websocket|asyncio|array|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
+    r"(trio|trio_websocket|asyncio|array|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis|prometheus_client|opentelemetry)\b"
     r"|[RT]$|(TypeForm|AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
     r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|AnyItems|Connection$|.*FrameDecoder|SparkSession)"
 )
