@@ -95,8 +95,8 @@ class Outgoing:
         self._acks: Final = AckReader(config.version)
         self.flight: Final = Flight(config.pipelining, config.ack_timeout, config.ack_deadline)
         self.trouble: str | None = None
-        self.busy = False
-        self.returned = 0
+        self.busy: bool  # Both are known when it is over.
+        self.returned: int
         self._forming: list[Piece] = []
         ttl = inf if config.connection_ttl is None else config.connection_ttl
         self._expires: Final = trio.current_time() + ttl
@@ -159,8 +159,7 @@ class Outgoing:
             try:
                 await self._send(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                self._lose(describe_failure(error))
-                return
+                self._lose(describe_failure(error))  # The next checkpoint is cancelled.
             del data
 
     async def _wait_due(self) -> bool:
