@@ -55,6 +55,10 @@ The commands share these:
 - ``data_types``: JSON that people type and read, as data of a MIME type
 - ``payloads``: read payloads from arguments, files and standard input
 - ``settings``: options from the environment and from a file
+- ``wiretap``: show the frames of a command's connections
+- ``conversation``: the frames of a connection out of its bytes
+- ``frame_reader``: frames as text and fields, and without secrets
+- ``capture``: the connections in a capture of packets
 - ``metadata``: metadata entries, authentication and a trace from the options
 - ``certificates``: load the certificates that the options name
 - ``output``: print items as text or JSON

@@ -12,6 +12,7 @@ from .options import (
     add_server_tls,
     add_verbosity,
     add_verification,
+    add_wiretap,
     address,
     collector_address,
     origin,
@@ -176,6 +177,7 @@ def add_collect(commands: Commands) -> None:
         " system's",
     )
     add_verification(tls, "with --status: ")
+    add_wiretap(parser)
     add_verbosity(parser)
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from ..uri import shown
 from .commands import Commands, add_command
-from .options import above_zero, add_client_tls, add_verbosity, positive
+from .options import above_zero, add_client_tls, add_verbosity, add_wiretap, positive
 
 __all__ = ["add_conformance"]
 
@@ -72,6 +72,7 @@ def add_conformance(commands: Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per rule")
     add_client_tls(parser, "rsios://")
+    add_wiretap(parser)
     add_verbosity(parser)
 
 

@@ -27,10 +27,12 @@ from .options import (
     add_stream_options,
     add_uri,
     add_verbosity,
+    add_wiretap,
     any_address,
     class_name,
     health_path,
     origin,
+    port,
     positive,
     rate,
     seconds,
@@ -221,6 +223,7 @@ def _add_serve(commands: Commands) -> None:
     )
     add_allow(parser, "Unix sockets")
     add_server_tls(parser, "tls://, wss://, rsios:// and rsio+wss://")
+    add_wiretap(parser)
     add_verbosity(parser)
 
 
@@ -372,16 +375,22 @@ def _add_decode(commands: Commands) -> None:
         "decode",
         "decode",
         "decode frames and print one line for each",
-        "Each argument is one frame. With -, each line of standard input is one frame. Spaces\n"
-        "inside a frame are ignored. For malformed input the command prints a line that begins\n"
-        'with "error:", goes on with the next frame, and ends with exit status 1.',
+        "Each argument is one frame, and so is each line of a file or of standard input. Spaces\n"
+        "inside a frame are ignored. A file may also be a dump of xxd or hexdump -C, what\n"
+        "--wiretap-file has written, or a capture of packets (pcap and pcapng). For malformed\n"
+        'input the command prints a line that begins with "error:", goes on with the next frame,\n'
+        "and ends with exit status 1.",
         "00000001100070696e67",
         "--tcp --json 00000a00000001100070696e67",
         "- < frames.txt",
+        "@capture.pcapng --port 7878",
         "--protocol lumberjack 324100000001",
     )
     parser.add_argument(
-        "frames", metavar="HEX", nargs="+", help="a frame in hexadecimal, or - for standard input"
+        "frames",
+        metavar="HEX",
+        nargs="+",
+        help="a frame in hexadecimal, @FILE, or - for standard input",
     )
     parser.last_positional = "frames"
     protocols = summaries()
@@ -391,6 +400,17 @@ def _add_decode(commands: Commands) -> None:
         default=next(iter(protocols)),
         help="protocol of the frames: "
         + ", ".join(f"{name} ({summary})" for name, summary in protocols.items()),
+    )
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=port,
+        help="of a capture, only the connections to this port of a server",
+    )
+    parser.add_argument(
+        "--wrapped",
+        action="store_true",
+        help="the digits of a frame go on in the next line, until a blank line",
     )
     parser.add_argument(
         "--tcp",

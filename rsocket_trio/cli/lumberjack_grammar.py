@@ -7,6 +7,7 @@ from .options import (
     above_zero,
     add_server_tls,
     add_verbosity,
+    add_wiretap,
     lumberjack_address,
     positive,
     seconds,
@@ -122,4 +123,5 @@ def _add_serve(group: Commands) -> None:
         help="close connections that send nothing for this time (default: no limit)",
     )
     add_server_tls(parser, "lumberjacks://")
+    add_wiretap(parser)
     add_verbosity(parser)

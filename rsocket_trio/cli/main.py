@@ -79,5 +79,13 @@ def _flush_or_discard() -> None:
 
 def _command(args: argparse.Namespace) -> int:
     module = importlib.import_module(f"{__package__}.{args.module}")
-    status: int = module.run(args)
+    status: int
+    if getattr(args, "wiretap", False) or getattr(args, "wiretap_file", None) is not None:
+        # Importing it takes time, which commands that nobody listens in on do not need.
+        from .wiretap import tapped
+
+        with tapped(args):
+            status = module.run(args)
+    else:
+        status = module.run(args)
     return status

@@ -32,6 +32,7 @@ __all__ = [
     "add_uri",
     "add_verbosity",
     "add_verification",
+    "add_wiretap",
     "address",
     "any_address",
     "class_name",
@@ -41,6 +42,7 @@ __all__ = [
     "lumberjack_address",
     "offset",
     "origin",
+    "port",
     "positive",
     "rate",
     "seconds",
@@ -252,7 +254,24 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help="header of the WebSocket handshake; may be repeated",
     )
     add_client_tls(parser)
+    add_wiretap(parser)
     add_verbosity(parser)
+
+
+def add_wiretap(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `tapped` reads, of a command with connections."""
+    group = parser.add_argument_group("frames")
+    group.add_argument(
+        "--wiretap",
+        action="store_true",
+        help="print each frame that is sent (->) or received (<-) on standard error, behind TLS and"
+        " without passwords and tokens",
+    )
+    group.add_argument(
+        "--wiretap-file",
+        metavar="FILE",
+        help="write them into FILE, a JSON object for each, which decode @FILE reads",
+    )
 
 
 def add_client_tls(parser: argparse.ArgumentParser, schemes: str = "tls:// and wss://") -> None:
@@ -343,6 +362,13 @@ def positive(text: str) -> int:
     if not 1 <= number <= 2**31 - 1:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and {2**31 - 1}")
     return number
+
+
+def port(text: str) -> int:
+    """An argument type: a port of TCP."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 1 to 65535")
+    return int(text)
 
 
 def server_name(text: str) -> str:

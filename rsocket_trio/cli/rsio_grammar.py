@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .commands import Commands, add_command, add_group
-from .options import above_zero, add_client_tls, add_json, add_verbosity, positive
+from .options import above_zero, add_client_tls, add_json, add_verbosity, add_wiretap, positive
 
 __all__ = ["add_rsio", "rsio_address"]
 
@@ -57,6 +57,7 @@ def add_rsio(commands: Commands) -> None:
     )
     add_json(parser)
     add_client_tls(parser, "rsios:// and rsio+wss://")
+    add_wiretap(parser)
     add_verbosity(parser)
 
 

@@ -10,6 +10,7 @@ from .options import (
     above_zero,
     add_client_tls,
     add_verbosity,
+    add_wiretap,
     lumberjack_address,
     positive,
     seconds,
@@ -68,6 +69,7 @@ def add_ship(group: Commands) -> None:
     _add_events(parser)
     _add_delivery(parser)
     add_client_tls(parser, "lumberjacks://")
+    add_wiretap(parser)
     add_verbosity(parser)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .commands import Commands, add_command, add_group
-from .options import above_zero, add_allow, add_verbosity, positive, seconds
+from .options import above_zero, add_allow, add_verbosity, add_wiretap, positive, seconds
 
 __all__ = ["add_ttrpc"]
 
@@ -208,6 +208,7 @@ def _add_serve(group: Commands) -> None:
         type=positive,
         help="accept at most N connections at the same time; further ones are closed",
     )
+    add_wiretap(parser)
     add_verbosity(parser)
 
 
@@ -277,6 +278,7 @@ def _add_call_options(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print an error of the peer as a JSON object"
     )
     _add_schema(parser, required=False)
+    add_wiretap(parser)
     add_verbosity(parser)
 
 

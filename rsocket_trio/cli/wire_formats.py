@@ -6,14 +6,15 @@ summary is in the help text. The module that reads its frames is imported only w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Final, Protocol, cast
 
 import attrs
 
+from rsocket_trio.cutting import Cut, Incomplete, StreamCutter
+
 __all__ = [
-    "Cut",
     "Dump",
     "WireFormat",
     "frames_with_length",
@@ -21,9 +22,6 @@ __all__ = [
     "summaries",
     "wire_format",
 ]
-
-Cut = Callable[[bytes], Iterator[bytes | ValueError]]
-"""Cuts bytes into frames; yields an error for the rest, if it is not a frame."""
 
 
 class Dump(Protocol):
@@ -48,7 +46,8 @@ class WireFormat:
             their own length, and the module has a function ``cut_frames``, used also without
             ``--tcp``.
         remembers: Frames can only be read by what earlier ones have said: the module has a function
-            ``frame_cutter`` too, which returns what cuts all of the input.
+            ``frame_cutter`` too, which returns what cuts all of the input, and has a method ``cut``
+            for the bytes of one direction.
     """
 
     name: str
@@ -73,6 +72,13 @@ class WireFormat:
         if self.remembers:
             return cast("Cut", module.frame_cutter())
         return cast("Cut", module.cut_frames)
+
+    def stream_cutter(self) -> StreamCutter:
+        """Return what cuts one direction of a connection into frames."""
+        if self.cut is not None:
+            return StreamCutter(self.cut)
+        module = import_module(self.module)
+        return StreamCutter(module.frame_cutter().cut if self.remembers else module.cut_frames)
 
     def frames(self, data: bytes, *, tcp: bool) -> Iterator[bytes | ValueError]:
         """Return the frames in the bytes of one argument.
@@ -125,7 +131,8 @@ def frames_with_length(size: int, *, counted: int = 0) -> Cut:
         while True:
             left = len(data) - at
             if left < size:
-                yield ValueError(f"incomplete length prefix: {left} of {size} bytes")
+                text = f"incomplete length prefix: {left} of {size} bytes"
+                yield Incomplete(text, rest=left, whole=size)
                 return
             length = int.from_bytes(data[at : at + size])
             frame_size = length - counted
@@ -137,7 +144,8 @@ def frames_with_length(size: int, *, counted: int = 0) -> Cut:
                 return
             left -= size
             if left < frame_size:
-                yield ValueError(f"incomplete frame: {left} of {frame_size} bytes")
+                text = f"incomplete frame: {left} of {frame_size} bytes"
+                yield Incomplete(text, rest=size + left, whole=size + frame_size)
                 return
             at += size + frame_size
             yield data[at - frame_size : at]

@@ -12,6 +12,7 @@ The modules, in reading order. Streams by address:
 
 Kinds of sockets:
 
+- ``tapped``: who listens in on connections
 - ``tcp``: dial, listen, and the addresses of a connection
 - ``tls``: begin TLS on a socket, as client or server
 - ``tls_stream``: the encrypted stream, from its handshake to its alerts

@@ -11,6 +11,7 @@ from ..escapes import names_only
 from ..uri import AddressKind, Uri, kind_of, shown, without_query
 from .direct import DirectStream, direct
 from .peer import facts_about, socket_addresses
+from .tapped import TappedStream, tap
 from .tls import peer_certificate
 from .tls_stream import TLSStream
 
@@ -64,7 +65,7 @@ class ByteStream(trio.abc.AsyncResource):
 
     def detach(self) -> None:
         """Use the socket no more, but leave it open: another owner closes it."""
-        if isinstance(self.stream, DirectStream | TLSStream):
+        if isinstance(self.stream, DirectStream | TLSStream | TappedStream):
             self.stream.detach()
 
     async def aclose(self) -> None:
@@ -106,11 +107,14 @@ async def connected(
         local, peer = "", f"{uri.path}:{uri.port}"
     else:
         local, peer = socket_addresses(stream)
-    carrier: trio.abc.Stream
+    carrier: trio.abc.HalfCloseableStream
     if uri.is_encrypted:
         carrier = secure = await start_tls(stream)
         extra["peer_certificate"] = peer_certificate(secure)
     else:
         carrier = direct(stream)
     info = TransportInfo(scheme=uri.scheme, peer=peer, local=local, listener=listener, extra=extra)
+    listens = tap.get()
+    if listens is not None:
+        carrier = TappedStream(carrier, listens.connection(info, dialled=dialled))
     return ByteStream(carrier, info)

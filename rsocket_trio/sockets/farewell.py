@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from .tapped import TappedStream
 from .tls_stream import TLSStream
 
 __all__ = ["LINGER", "drop_bytes", "half_close"]
@@ -35,6 +36,8 @@ async def half_close(stream: trio.abc.Stream, patience: float = LINGER) -> None:
     Checkpoint: always.
     If cancelled: close the stream at once.
     """
+    if isinstance(stream, TappedStream):
+        stream = stream.transport_stream
     carrier = stream.transport_stream if isinstance(stream, TLSStream) else stream
     with (
         trio.move_on_after(patience),

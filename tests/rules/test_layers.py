@@ -17,7 +17,7 @@ PACKAGE = "rsocket_trio"
 
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
-    ["field_checks", "escapes", "foreign", "json_texts", "lazy"],
+    ["cutting", "field_checks", "escapes", "foreign", "json_texts", "lazy"],
     [
         "_version",
         "account",
@@ -60,6 +60,7 @@ LAYERS = [
 ]
 LEVEL = {unit: level for level, row in enumerate(LAYERS) for unit in row}
 SANS_IO = {
+    "cutting",
     "field_checks",
     "escapes",
     "foreign",
@@ -294,7 +295,8 @@ def test_lumberjack_is_a_wire_of_its_own():
         for file in pure
         for module, name, line in imports_of(file)
         if module.startswith(".")
-        and unit_of(targets(module, name)) not in {"errors", "field_checks", "lumberjack"}
+        and unit_of(targets(module, name))
+        not in {"cutting", "errors", "field_checks", "lumberjack"}
         and targets(module, name) not in NOT_OF_ONE_WIRE
     )
 
@@ -314,7 +316,7 @@ def test_the_wire_of_ttrpc_knows_only_errors():
 def _is_of_the_wire(module: str, name: str) -> bool:
     if module.startswith("."):
         target = targets(module, name)
-        known = {"errors", "escapes", "field_checks", "foreign"}
+        known = {"cutting", "errors", "escapes", "field_checks", "foreign"}
         return target in known or target.startswith("ttrpc.wire")
     top = module.split(".")[0]
     return top == "attrs" or top in sys.stdlib_module_names
@@ -335,7 +337,7 @@ def test_the_rules_of_rsio_know_only_errors():
 def _is_pure_rsio(module: str, name: str) -> bool:
     if module.startswith("."):
         target = targets(module, name)
-        return target in {"errors", "field_checks"} or target.startswith(
+        return target in {"cutting", "errors", "field_checks"} or target.startswith(
             ("rsio.limits", "rsio.rules", "rsio.wire")
         )
     top = module.split(".")[0]

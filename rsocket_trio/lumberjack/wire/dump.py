@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from rsocket_trio.cutting import Incomplete
 from rsocket_trio.errors import MalformedFrame, RemoteProtocolError
 
 from .frames import (
     AckFrame,
     CompressedFrame,
+    CutOffFrame,
     DataFrame,
     JsonFrame,
     LumberjackFrame,
@@ -41,6 +43,9 @@ def cut_frames(data: bytes) -> Iterator[bytes | ValueError]:
     while True:
         try:
             _, end = decode_first(data, position)
+        except CutOffFrame as error:
+            yield Incomplete(str(error), rest=len(data) - position)
+            return
         except MalformedFrame as error:
             yield ValueError(str(error))
             return

@@ -30,6 +30,7 @@ __all__ = [
     "WINDOW",
     "AckFrame",
     "CompressedFrame",
+    "CutOffFrame",
     "DataFrame",
     "JsonFrame",
     "LumberjackFrame",
@@ -179,6 +180,10 @@ def encode_pairs(pairs: Iterable[tuple[str | bytes, str | bytes]]) -> bytes:
     return b"".join(pieces)
 
 
+class CutOffFrame(MalformedFrame):
+    """The bytes end inside of a frame."""
+
+
 def split_pairs(raw: bytes) -> list[tuple[bytes, bytes]]:
     """Return the pairs of an event of version 1, in the order of the frame.
 
@@ -190,15 +195,11 @@ def split_pairs(raw: bytes) -> list[tuple[bytes, bytes]]:
     """
     try:
         pairs, end = _read_pairs(raw, 0)
-    except _Incomplete:
+    except CutOffFrame:
         raise MalformedFrame("the key-value pairs are cut off") from None
     if end != len(raw):
         raise MalformedFrame(f"{len(raw) - end} bytes behind the last key-value pair")
     return pairs
-
-
-class _Incomplete(Exception):
-    pass
 
 
 def _read_pairs(data: bytes, position: int) -> tuple[list[tuple[bytes, bytes]], int]:
@@ -220,7 +221,7 @@ def _read_text(data: bytes, position: int) -> tuple[bytes, int]:
 
 def _whole(data: bytes, position: int, size: int) -> bytes:
     if len(data) - position < size:
-        raise _Incomplete
+        raise CutOffFrame("the frame is cut off")
     return data
 
 
@@ -252,8 +253,8 @@ def decode_first(data: bytes, position: int = 0) -> tuple[LumberjackFrame, int]:
     """
     try:
         return _decode(data, position)
-    except _Incomplete:
-        raise MalformedFrame(
+    except CutOffFrame:
+        raise CutOffFrame(
             f"the frame is cut off: there are {len(data) - position} bytes of it"
         ) from None
 

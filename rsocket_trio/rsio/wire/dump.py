@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from rsocket_trio.cutting import Incomplete
 from rsocket_trio.errors import MalformedFrame
 
 from ..limits import DEFAULT_LIMITS
@@ -87,7 +88,7 @@ class MessageCutter:
         Bytes that begin with an element of a stream that no message has declared, and that cannot
         be read otherwise, are taken for one message of a stream of elements of one size.
         """
-        found = list(self._cut(data))
+        found = list(self.cut(data))
         if isinstance(found[-1], ValueError):
             # An element with a length that is cut off is just that.
             cut_off = len(found) == 1 and data[:1] == b"\x21"
@@ -96,7 +97,8 @@ class MessageCutter:
                 found = [_sized(data, size)]
         return iter(found)
 
-    def _cut(self, data: bytes) -> Iterator[bytes | ValueError]:
+    def cut(self, data: bytes) -> Iterator[bytes | ValueError]:
+        """Yield the messages; an error for the rest, if it is not a message."""
         decoder = MessageDecoder(DEFAULT_LIMITS, self._size_of)
         decoder.feed(data)
         begin = 0
@@ -108,7 +110,8 @@ class MessageCutter:
                 return
             end = len(data) - decoder.unread
             if message is None or decoder.inside:
-                yield ValueError(f"incomplete message: {len(data) - begin} bytes")
+                rest = len(data) - begin
+                yield Incomplete(f"incomplete message: {rest} bytes", rest=rest)
                 return
             if isinstance(message, Subscribed):
                 self._sizes[message.subscriber] = message.element_size

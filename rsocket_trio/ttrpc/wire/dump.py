@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from rsocket_trio.cutting import Incomplete
 from rsocket_trio.errors import MalformedFrame
 
 from .envelopes import decode_request, decode_response
@@ -33,7 +34,8 @@ def cut_frames(data: bytes) -> Iterator[bytes | ValueError]:
     while True:
         head = data[position : position + HEADER_SIZE]
         if len(head) < HEADER_SIZE:
-            yield ValueError(f"incomplete header: {len(head)} of {HEADER_SIZE} bytes")
+            text = f"incomplete header: {len(head)} of {HEADER_SIZE} bytes"
+            yield Incomplete(text, rest=len(head), whole=HEADER_SIZE)
             return
         size = split(head)[0]
         if size > MAX_BODY:
@@ -41,7 +43,8 @@ def cut_frames(data: bytes) -> Iterator[bytes | ValueError]:
             return
         left = len(data) - position - HEADER_SIZE
         if left < size:
-            yield ValueError(f"incomplete body: {left} of {size} bytes")
+            text = f"incomplete body: {left} of {size} bytes"
+            yield Incomplete(text, rest=HEADER_SIZE + left, whole=HEADER_SIZE + size)
             return
         end = position + HEADER_SIZE + size
         yield data[position:end]
