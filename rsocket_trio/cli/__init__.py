@@ -26,6 +26,7 @@ The commands. Each module is imported when its command runs:
 - ``client_module``: write a module for clients of a router
 - ``bench``: measure the throughput and the latency of a peer
 - ``decode``: print frames, one per line
+- ``completion``: print what a shell needs to complete commands and options
 - ``lumberjack_serve``: receive log events, and print them or keep them in a spool
 - ``lumberjack_ship``: ship the lines of log files
 - ``collect``: run a collector until a signal stops it, or ask one how it is

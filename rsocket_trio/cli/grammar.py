@@ -87,6 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_ttrpc(commands)
     add_rsio(commands)
     add_conformance(commands)
+    _add_completion(commands)
     return parser
 
 
@@ -419,6 +420,20 @@ def _add_decode(commands: Commands) -> None:
         " and the length includes them); an argument may hold several frames",
     )
     add_json(parser)
+
+
+def _add_completion(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "completion",
+        "completion",
+        "print what a shell needs to complete commands and options",
+        "",
+        "bash > ~/.local/share/bash-completion/completions/rsocket-trio",
+        'zsh > "${fpath[1]}/_rsocket-trio"',
+        "fish > ~/.config/fish/completions/rsocket-trio.fish",
+    )
+    parser.add_argument("shell", metavar="SHELL", choices=["bash", "zsh", "fish"], help="the shell")
 
 
 def _add_bench(commands: Commands) -> None:
