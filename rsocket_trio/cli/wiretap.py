@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from rsocket_trio.errors import MalformedFrame
 from rsocket_trio.escapes import escaped
+from rsocket_trio.private_files import open_private
 from rsocket_trio.sockets.tapped import tap
 
 from .conversation import Conversation
@@ -42,9 +43,8 @@ def tapped(args: argparse.Namespace) -> Iterator[None]:
     file: BinaryIO | None = None
     try:
         if name is not None:
-            # Frames have what people say to each other, so others cannot read them.
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            file = os.fdopen(descriptor, "wb")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            file = os.fdopen(open_private(name, flags), "wb")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Failure(f"--wiretap-file: cannot write {name!r}: {reason}", USAGE) from error
