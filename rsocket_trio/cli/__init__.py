@@ -77,6 +77,7 @@ The commands share these:
 The parts of ``bench``:
 
 - ``bench_operations``: one operation for each interaction
+- ``pace``: when the requests of a fixed rate begin
 - ``tally``: the counts and latencies
 - ``histogram``: latencies in bounded memory
 

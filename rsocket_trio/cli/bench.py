@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -18,8 +19,9 @@ from .client import run_client
 from .data_types import DataType
 from .exits import DONE, PEER_ERROR
 from .output import json_line
+from .pace import Pace
 from .progress import Progress
-from .stdio import Writer
+from .standard_streams import print_bytes
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _PROGRESS_INTERVAL: Final = 0.5
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure for ``--duration`` seconds after ``--warmup``, and print the figures."""
+    """Measure for ``--duration`` seconds after ``--ramp`` and ``--warmup``; print the figures."""
     if args.data is None:
         data = bytes(args.size)
     else:
@@ -45,37 +47,54 @@ async def _bench(args: argparse.Namespace, payload: Payload, requester: Requeste
     tally = Tally()
     operation = partial(OPERATIONS[args.interaction], requester, payload, args, tally)
     failure: Exception | None = None
+    pace = None if args.rate is None else Pace(args.rate, args.ramp)
 
-    async def worker() -> None:
+    async def worker(number: int) -> None:
         nonlocal failure
         try:
+            if pace is None:
+                await trio.sleep(args.ramp * number / args.concurrency)
             while True:
+                sent = perf_counter_ns() if pace is None else await pace.next()
                 try:
-                    await operation()
+                    await operation(sent)
                 except StreamError as error:
                     tally.error(error)
         except Exception as error:  # ends the bench; the nursery would wrap it in a group
             failure = failure or error
             nursery.cancel_scope.cancel(reason="a request failed")
 
-    async with trio.open_nursery() as nursery:
-        progress = Progress(sys.stderr, quiet=args.quiet)
-        if progress.shown:
-            nursery.start_soon(_show_progress, tally, progress)
-        for _ in range(args.concurrency):
-            nursery.start_soon(worker)
-        await trio.sleep(args.warmup)
-        tally.start()
-        await trio.sleep(args.duration)
-        tally.stop()
-        nursery.cancel_scope.cancel(reason="the measurement is over")
+    try:
+        async with trio.open_nursery() as nursery:
+            progress = Progress(sys.stderr, quiet=args.quiet)
+            if progress.shown:
+                nursery.start_soon(_show_progress, tally, progress)
+            for number in range(args.concurrency):
+                nursery.start_soon(worker, number)
+            await trio.sleep(args.ramp + args.warmup)
+            tally.start()
+            await trio.sleep(args.duration)
+            tally.stop()
+            nursery.cancel_scope.cancel(reason="the measurement is over")
+    finally:
+        # Also what was measured until the connection was lost, or until Ctrl-C.
+        if tally.phase == "measuring":
+            _print(tally, pace, args)
     if failure is not None:
         raise failure
+    return PEER_ERROR if tally.errors else DONE
+
+
+def _print(tally: Tally, pace: Pace | None, args: argparse.Namespace) -> None:
+    whole = tally.stopped
+    tally.stop()
     figures = _figures(tally, args)
-    await Writer().write(json_line(figures) if args.json else _table(figures))
+    if pace is not None:
+        figures |= {"intended_per_second": args.rate, "not_begun": pace.late}
+    figures |= {"whole": whole, "latency_ms": tally.latencies_ms()}
+    print_bytes(json_line(figures) if args.json else _table(figures))
     if tally.first_error is not None and not args.quiet:
         print(f"first error: {escaped(str(tally.first_error))}", file=sys.stderr)
-    return PEER_ERROR if tally.errors else DONE
 
 
 async def _show_progress(tally: Tally, progress: Progress) -> None:
@@ -99,7 +118,6 @@ def _figures(tally: Tally, args: argparse.Namespace) -> dict[str, object]:
         "items": tally.items,
         "items_per_second": round(tally.per_second(tally.items), 1),
         "errors": dict(tally.errors),
-        "latency_ms": tally.latencies_ms(),
     }
 
 
@@ -117,4 +135,6 @@ def _table(figures: dict[str, object]) -> bytes:
 def _number(value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -1,6 +1,7 @@
 """One operation of a bench for each interaction: `OPERATIONS`.
 
 Each sends one request, records the answer in the `Tally`, and returns when the interaction ends.
+The latency counts from ``sent``, a time of `perf_counter_ns`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from itertools import repeat
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -22,45 +22,45 @@ if TYPE_CHECKING:
 
     from rsocket_trio import PayloadStream, Requester
 
-    Operation = Callable[[Requester, Payload, argparse.Namespace, Tally], Awaitable[None]]
+    Operation = Callable[[Requester, Payload, argparse.Namespace, Tally, int], Awaitable[None]]
 
 __all__ = ["OPERATIONS"]
 
 
 async def _request_response(
-    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
+    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally, sent: int
 ) -> None:
-    sent = perf_counter_ns()
     if await requester.request_response(payload, route=args.route) is not None:
         tally.items += 1
     tally.answered(sent)
 
 
 async def _fire_and_forget(
-    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
+    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally, sent: int
 ) -> None:
-    sent = perf_counter_ns()
     await requester.fire_and_forget(payload, route=args.route)
     tally.answered(sent)
 
 
 async def _request_stream(
-    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
+    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally, sent: int
 ) -> None:
     opened = requester.request_stream(payload, route=args.route, prefetch=args.prefetch)
-    await _drain(opened, tally)
+    await _drain(opened, tally, sent)
 
 
 async def _request_channel(
-    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
+    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally, sent: int
 ) -> None:
     source = repeat(payload, args.items)
     opened = requester.request_channel(source, route=args.route, prefetch=args.prefetch)
-    await _drain(opened, tally)
+    await _drain(opened, tally, sent)
 
 
-async def _drain(opened: AbstractAsyncContextManager[PayloadStream], tally: Tally) -> None:
-    sent, answered = perf_counter_ns(), False
+async def _drain(
+    opened: AbstractAsyncContextManager[PayloadStream], tally: Tally, sent: int
+) -> None:
+    answered = False
     async with opened as stream:
         try:
             while True:

@@ -444,9 +444,14 @@ def _add_bench(commands: Commands) -> None:
         "measure a peer: requests and items per second, latency percentiles",
         "Latency is the time from a request to its response, or to the first item of a stream.\n"
         "For fire_and_forget it is the time until the message is queued for sending.\n\n"
+        "With --rate a request counts from the time at which it should begin, also if it waits\n"
+        "because --concurrency requests are open: so a peer that stalls shows in the latency of\n"
+        "all requests of that time. If the connection is lost, or at Ctrl-C, what was measured\n"
+        "until then is printed.\n\n"
         "The exit status is 1 if the peer answered any request with an error.",
         "tcp://127.0.0.1:7878 --route echo --concurrency 64 --duration 10",
         "tcp://127.0.0.1:7878 --interaction request_stream --prefetch 256 --json",
+        "tcp://127.0.0.1:7878 --route echo --rate 2000 --concurrency 256 --ramp 5",
     )
     add_uri(parser)
     parser.add_argument(
@@ -461,6 +466,21 @@ def _add_bench(commands: Commands) -> None:
         help="number of requests or streams that are open at the same time (default 1)",
         type=positive,
         metavar="N",
+    )
+    parser.add_argument(
+        "--rate",
+        metavar="N",
+        type=positive,
+        help="begin N requests each second, whatever the peer does, as far as --concurrency allows"
+        " (default: each begins when one has ended)",
+    )
+    parser.add_argument(
+        "--ramp",
+        metavar="SECONDS",
+        type=seconds,
+        default=0.0,
+        help="time in which --rate, or without it the number of open requests, grows from 0, before"
+        " the warm-up (default 0)",
     )
     payload = parser.add_mutually_exclusive_group()
     payload.add_argument(

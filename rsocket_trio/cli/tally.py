@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tally"]
 
-_PERCENTILES: Final = (50, 90, 99)
+_PERCENTILES: Final = (50, 90, 99, 99.9)
 
 
 class Tally:
@@ -39,6 +39,11 @@ class Tally:
     def stop(self) -> None:
         """Stop the clock."""
         self._ended = perf_counter_ns()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the clock was stopped."""
+        return self._ended is not None
 
     def _reset(self, phase: str) -> None:
         self.phase = phase
