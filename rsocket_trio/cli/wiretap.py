@@ -48,8 +48,7 @@ def tapped(args: argparse.Namespace) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Failure(f"--wiretap-file: cannot write {name!r}: {reason}", USAGE) from error
-    if args.wiretap:
-        _log.setLevel(logging.INFO)
+    _log.setLevel(logging.INFO if args.wiretap else logging.ERROR)
     token = tap.set(_Wiretap(file, getattr(args, "protocol", "rsocket")))
     try:
         yield

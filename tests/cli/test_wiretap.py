@@ -46,6 +46,13 @@ def test_frames_as_they_pass(cli: Cli, server: dict[str, str], scheme: str, tmp_
     assert setup["metadata"] == [{"mime": "message/x.rsocket.authentication.v0", "auth": "bearer"}]
 
 
+def test_the_file_alone(cli: Cli, server: dict[str, str]):
+    """Nothing is printed for it, also where the log has all that the command does."""
+    done = cli("request", server["tcp"], "ping", "--raw", "--verbose", "--wiretap-file", "frames")
+    assert done.returncode == 0
+    assert b"wiretap" not in done.stderr
+
+
 def test_the_file_cannot_be_written(cli: Cli, server: dict[str, str], tmp_path: Path):
     """An error of one line, before a connection is made."""
     done = cli("request", server["tcp"], "--wiretap-file", str(tmp_path / "no" / "file"))
