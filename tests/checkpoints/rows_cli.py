@@ -7,6 +7,7 @@ from functools import partial
 from rsocket_trio.cli.event_printer import EventPrinter
 from rsocket_trio.cli.event_storage import EventStorage
 from rsocket_trio.cli.interrupt import interruptible
+from rsocket_trio.cli.pace import Pace
 from rsocket_trio.cli.serving import serve_until_stopped
 from rsocket_trio.cli.stdio import Writer
 from rsocket_trio.lumberjack import serve
@@ -22,6 +23,11 @@ async def _(scene: Scene) -> Call:
         return 0
 
     return partial(interruptible, work)
+
+
+@row("cli.pace.Pace.next")
+async def _(scene: Scene) -> Call:
+    return Pace(rate=1000, ramp=0).next
 
 
 def writer(scene: Scene, name: str = "output") -> Writer:

@@ -256,6 +256,7 @@ ROWS: dict[str, Callable[[Scene], Awaitable[None]] | tuple[str, ...] | str] = {
     "request": ("RSOCKET", "good", "--raw"),
     "fnf": ("--auth-bearer", "token", "RSOCKET", "x"),
     "client": "prints what the target has, and connects to nobody",
+    "completion": "prints names of its own parser, and connects to nobody",
     "push": ("--setup-metadata", "x", "RSOCKET", "x"),
     "stream": ("RSOCKET", "x"),
     "channel": ("RSOCKET", "x"),

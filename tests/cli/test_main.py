@@ -72,7 +72,7 @@ def test_the_frames_of_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["--help"], ["decode", "--help"]):
         assert main(arguments) == 0
         shown = capsys.readouterr().out
-        examples = re.findall(r"^  rsocket-trio (decode [^<\n]*)$", shown, re.MULTILINE)
+        examples = re.findall(r"^  rsocket-trio (decode [^<@\n]*)$", shown, re.MULTILINE)
         assert examples
         for example in examples:
             assert main(shlex.split(example)) == 0
