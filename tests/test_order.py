@@ -1033,6 +1033,8 @@ async def test_a_timeout_around_a_whole_block_ends_it_silently(name, tmp_path):
 
 ANYWHERE = {
     "Batch.numbered",
+    "AnyCall.began",
+    "Call.began",
     "Call.entry",
     "Call.values",
     "Caller.decode",
@@ -1049,6 +1051,8 @@ ANYWHERE = {
     "PackedElements.array",
     "Pool.states",
     "Requester.states",
+    "OutgoingCall.began",
+    "RouterCall.began",
     "RouterCall.entry",
     *(f"{each}.peers" for each in ("LumberjackServer", "RsioServer", "Server", "TtrpcServer")),
     "EventRelay.subscribe",
