@@ -259,8 +259,6 @@ class RelayedEvents(
 
     async def __anext__(self) -> T:
         self._relay._check_home()  # noqa: SLF001 - the two classes are one mechanism
-        if self._closed:
-            await self._refuse()
         self._finish()
         if self._list is not None and self._in_a_row < _IN_A_ROW:
             self._in_a_row += 1

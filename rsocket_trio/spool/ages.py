@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from time import monotonic
 from time import time as now
 from typing import Final
@@ -15,7 +16,7 @@ _TOLERANCE: Final = 1.0
 """Seconds. When the wall clock moves by more against the clock that is never set, it was set."""
 
 _MAX_STEPS: Final = 256
-"""Steps that are remembered. A clock that is set more often is taken for right at its oldest ones.
+"""Steps that are remembered. For batches of older ones, the clock counts as it was at the opening.
 """
 
 
@@ -36,7 +37,7 @@ class Age:
 class _Step:
     """From the offset ``first`` on, the wall clock was ahead of the monotonic clock by so much."""
 
-    first: int
+    first: float
     ahead: float
 
 
@@ -55,18 +56,19 @@ class Ages:
     def __init__(self, head: int) -> None:
         self._head: Final = head
         self._opened: Final = monotonic()
-        self._steps: Final = deque([_Step(head, now() - self._opened)])
+        # The step of the opening is before every batch, and is never forgotten.
+        self._steps: Final = deque([_Step(-inf, now() - self._opened)])
 
     def stamp(self, first: int) -> float:
         """Return the wall time, for batches from the offset ``first`` on."""
         at = now()
         ahead = at - monotonic()
         if abs(ahead - self._steps[-1].ahead) > _TOLERANCE:
-            while len(self._steps) > 1 and self._steps[-1].first >= first:
+            while self._steps[-1].first >= first:
                 self._steps.pop()  # No batch was stored after it.
             self._steps.append(_Step(first, ahead))
             if len(self._steps) > _MAX_STEPS:
-                self._steps.popleft()
+                del self._steps[1]
         return at
 
     def of(self, first: int, stored_at: float) -> Age:
@@ -76,11 +78,6 @@ class Ages:
             first: The offset.
             stored_at: What `stamp` returned for it.
         """
-        ahead = self._steps[0].ahead
-        for step in reversed(self._steps):
-            if step.first <= first:
-                ahead = step.ahead
-                break
-        born = stored_at - ahead
+        born = stored_at - next(step.ahead for step in reversed(self._steps) if step.first <= first)
         certain = first >= self._head or born <= self._opened
         return Age(max(monotonic() - (born if certain else self._opened), 0), certain)

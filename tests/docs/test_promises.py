@@ -13,7 +13,7 @@ from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.collector import CollectorClient, CollectorLimits, IngestConfig, collect
 from rsocket_trio.logfiles.identity import HEAD_SIZE
 from rsocket_trio.logfiles.open_files import RESERVE
-from rsocket_trio.lumberjack import LumberjackHandler
+from rsocket_trio.lumberjack import LumberjackHandler, ship_from
 from rsocket_trio.lumberjack.log_handler.drops import INTERVAL
 from rsocket_trio.spool import SpoolConfig, open_spool
 from rsocket_trio.spool.batch import ROW_COST
@@ -24,6 +24,7 @@ PAGES = ROOT / "docs"
 SHIP = build_parser().parse_args(["lumberjack", "ship", "x", "--to", "lumberjack://h"])
 COLLECT = build_parser().parse_args(["collect", "--spool", "x", "--listen", "lumberjack://h"])
 HANDLER = inspect.signature(LumberjackHandler).parameters
+SHIP_FROM = inspect.signature(ship_from).parameters
 LIMITS, INGEST, SPOOL = CollectorLimits(), IngestConfig(), SpoolConfig()
 RETRY = inspect.signature(collect).parameters["retry"].default
 PATIENCE = inspect.signature(CollectorClient.read).parameters["patience"].default
@@ -54,6 +55,7 @@ NUMBERS: dict[str, list[str]] = {
     ],
     "spool": [
         "at most `max_size` bytes, a gibibyte by default",
+        f"At most `max_in_flight` ({SHIP_FROM['max_in_flight'].default}) batches are sent",
         f"counts {ROW_COST} bytes more",
         f"`spool.reserve`: {SPOOL.reserve_size // MIB} MiB",
         f"{4 * SPOOL.checkpoint_size // MIB} MiB for the log",

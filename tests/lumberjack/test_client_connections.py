@@ -227,6 +227,7 @@ async def test_an_idle_connection_has_a_ttl_too(network, autojump_clock):
 
 async def test_the_server_closes_an_idle_connection(network, autojump_clock, caplog):
     """This is not a trouble: the next events go to the same host."""
+    caplog.set_level("INFO")
     network.up.add(OTHER)
     async with shipping(HOST, OTHER) as (shipper, nursery):
         nursery.start_soon(shipper.send, counted(1))
@@ -240,7 +241,11 @@ async def test_the_server_closes_an_idle_connection(network, autojump_clock, cap
         assert peer.uri == HOST
         assert peer.began == pytest.approx(120)
         await peer.accept(1)
-    assert not lines(caplog)
+    assert [(level, text.split(": ")[0]) for level, text in lines(caplog)] == [
+        ("INFO", "connected to lumberjack://one:5044"),
+        ("INFO", "the connection to lumberjack://one:5044 is over"),
+        ("INFO", "connected to lumberjack://one:5044 again"),
+    ]
 
 
 async def test_ack_timeout(network, autojump_clock, caplog):

@@ -81,6 +81,12 @@ def test_settings_are_checked(setting):
         ShipperConfig(**{setting: 0})
 
 
+@pytest.mark.parametrize("level", [-1, 10])
+def test_levels_that_zlib_does_not_have(level):
+    with pytest.raises(ValueError, match="compression_level"):
+        ShipperConfig(compression_level=level)
+
+
 async def test_windows_are_in_the_order_of_the_calls(network, autojump_clock):
     """Also while an earlier call has many events to check; small calls share a window."""
     async with shipping(initial_window=5000, max_window=5000, pipelining=1) as (shipper, nursery):

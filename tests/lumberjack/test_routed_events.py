@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import ssl
+import weakref
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any, TypedDict
@@ -37,6 +39,7 @@ from rsocket_trio.testing import cancel_everywhere
 from rsocket_trio.testing.leaks import assert_no_leaks
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
 from tests.lumberjack.vectors import window
+from tests.waiting import until
 
 INFO = TransportInfo(scheme="lumberjack", peer="tester")
 
@@ -468,6 +471,27 @@ async def test_on_setup_is_a_guard_too(caplog):
     assert calls == [(None, True, True)] * 2
     assert "refused the connection of the sender 127.0.0.1" in caplog.text
     assert "only one" in caplog.text
+
+
+async def test_no_memory_stays_of_a_connection_that_is_over():
+    """A server that runs for months has served millions of them."""
+    gone = []
+
+    async def on_setup(setup: Setup, requester: Requester) -> None:
+        gone.append(weakref.ref(requester))
+
+    router = Router(on_setup=on_setup)
+
+    @router.events()
+    async def handler(batch: Batch) -> None: ...
+
+    async with running(router) as server:
+        async with sender_to(server) as sender:
+            await sender.send(full_window(1))
+            assert await sender.ack() == (2, 1)
+        await until(
+            lambda: not server.statistics().connections and gc.collect() >= 0 and not gone[0]()
+        )
 
 
 async def test_the_client_certificate():

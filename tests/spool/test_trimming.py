@@ -274,6 +274,16 @@ async def test_retention_by_age(directory, monkeypatch):
         assert spool.statistics().batches == 0
 
 
+async def test_retention_begins_with_the_opening(directory, monkeypatch):
+    """What is too old by then goes at once, without a call, and not after a fifth of the age."""
+    clocks = Clocks(monkeypatch)
+    async with open_spool(directory) as spool:
+        await spool.append(lines(1))
+    clocks.advance(3601)
+    async with open_spool(directory, retention=Retention(max_age=3600)) as spool:
+        await until(lambda: spool.oldest == 1)
+
+
 async def test_the_age_of_a_retention(directory, monkeypatch):
     """A batch is kept for all of it, and goes with the next transaction behind it."""
     clocks = Clocks(monkeypatch)
@@ -356,6 +366,17 @@ def test_the_first_batch_of_this_time_is_as_old_as_it_is(monkeypatch):
     assert not ages.of(2, stored_at).certain
 
 
+def test_batches_of_earlier_times_keep_their_ages(monkeypatch):
+    """The clock is set before the first batch is appended, and then again and again."""
+    clocks = Clocks(monkeypatch)
+    ages = Ages(3)
+    stored_at = clocks.wall - 50
+    for number in range(1000):
+        clocks.wall += 100
+        ages.stamp(number + 3)
+        assert ages.of(2, stored_at).seconds == pytest.approx(50)
+
+
 def test_steps_of_the_clock_are_bounded(monkeypatch):
     """A clock that is set all the time costs no memory, and steps without a batch none at all."""
     clocks = Clocks(monkeypatch)
@@ -364,12 +385,15 @@ def test_steps_of_the_clock_are_bounded(monkeypatch):
         clocks.wall += 100
         ages.stamp(7)
     assert len(ages._steps) == 2
-    for number in range(1000):
+    stamps = {}
+    for number in range(8, 1008):
         clocks.wall += 100
-        at = ages.stamp(number + 8)
+        stamps[number] = ages.stamp(number)
         clocks.advance(1)
     assert len(ages._steps) == 256
-    assert ages.of(1007, at).seconds == pytest.approx(1)
+    for number in range(1008 - 255, 1008):
+        assert ages.of(number, stamps[number]).seconds == pytest.approx(1008 - number)
+    at = stamps[1007]
     assert ages.of(1007, at).certain
     assert ages.of(5000, clocks.wall + 9999) == Age(0, certain=True)
 

@@ -123,8 +123,8 @@ class Intake:
     async def _check(self, delivery: Delivery) -> None:
         events = delivery.events
         encoder = self._encoder
-        # JSON texts of the caller are not encoded, so there is nothing to keep.
-        keeping = encoder.version == 1 or not isinstance(events[0], bytes)
+        # Bytes of the caller are not encoded, so there is nothing to keep.
+        keeping = not isinstance(events[0], bytes)
         position = 0
         while position < len(events):
             part = encoder.encode(events, position, min(position + _CHECKED, len(events)))
