@@ -24,7 +24,7 @@ from rsocket_trio.lumberjack.log_handler import worker as worker_module
 from rsocket_trio.lumberjack.log_handler.worker import MARK, Worker
 from rsocket_trio.protocol.retry import Retry
 from tests.lumberjack.log_handler.receiving_thread import receiving
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 QUICK = ShipperConfig(retry=Retry(initial_delay=0.01, max_delay=0.05))
 DOWN = "lumberjack://127.0.0.1:9"
@@ -38,11 +38,19 @@ def receiver():
 
 @pytest.fixture
 def log():
-    """A logger of its own, whose handlers are closed at the end."""
+    """A logger of its own, whose handlers are closed at the end.
+
+    A thread that is late after `close_timeout` has its sockets for a moment more.
+    """
+    before = set(threading.enumerate())
     made = logging.Logger("app")
     yield made
     for handler in made.handlers:
         handler.close()
+    for thread in set(threading.enumerate()) - before:
+        if not thread.name.startswith("Trio thread"):  # such a one waits for more work
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
 
 
 def add(log, uri, **settings):
