@@ -7,7 +7,11 @@ The modules, in reading order:
 - ``in_memory``: connections between two ends in one process
 - ``memory``: how much memory something takes
 - ``frame_peer``: a peer that sends and receives single frames
+- ``frame_log``: remembers the frames that pass, and counts demand
 - ``faulty``: streams and transports with faults
+- ``fault_proxy``: a proxy with faults between two programs
+- ``serving``: an application on free ports
+- ``programs``: runs any program beside a test
 - ``cancel_everywhere``: cancels code at each of its checkpoints
 - ``leaks``: whether connections leave anything behind
 - ``transport_suite``: a conformance suite for transports
@@ -23,25 +27,41 @@ The modules, in reading order:
 
 from ..transports.memory import memory_transport_pair
 from .cancel_everywhere import cancel_everywhere
+from .fault_proxy import Fault, FaultProxy, ProxiedFrame, Script, fault_proxy
 from .faulty import FaultyStream, FaultyTransport
+from .frame_log import End, FrameLog, Passed, recorded
 from .frame_peer import FramePeer
 from .in_memory import connected_pair, frame_peer_client, frame_peer_server, served
 from .leaks import assert_no_leaks
 from .peer import KnownAnswers
+from .programs import Program, started
+from .serving import serving
 from .transport_suite import MakePair, check_transport
 
 __all__ = [
+    "End",
+    "Fault",
+    "FaultProxy",
     "FaultyStream",
     "FaultyTransport",
+    "FrameLog",
     "FramePeer",
     "KnownAnswers",
     "MakePair",
+    "Passed",
+    "Program",
+    "ProxiedFrame",
+    "Script",
     "assert_no_leaks",
     "cancel_everywhere",
     "check_transport",
     "connected_pair",
+    "fault_proxy",
     "frame_peer_client",
     "frame_peer_server",
     "memory_transport_pair",
+    "recorded",
     "served",
+    "serving",
+    "started",
 ]

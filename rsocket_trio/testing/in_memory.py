@@ -21,29 +21,36 @@ the block in a group.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..client import connect
+from ..client import SetupSource, connect
 from ..config import ConnectionConfig
 from ..connection.dialling import Dial
-from ..connection.resume_options import ServerResume
+from ..connection.reconnect import Reconnect
+from ..connection.resume_options import ClientResume, ServerResume
 from ..interactions.block import Block, ungrouped
 from ..lease import LeaseOptions, LeaseSource
+from ..metadata.builder import Metadata
 from ..metadata.mime_types import MIME
 from ..payload import Payload
+from ..reactivesocket.opening import PROTOCOLS
 from ..requester import Requester
 from ..responder import Acceptor, Responder, check_responder, lifespan_of
 from ..server import serve_transport
+from ..tracing import Tracing
 from ..transports.base import FrameTransport
 from ..transports.memory import memory_transport_pair
 from .frame_peer import FramePeer
 
-__all__ = ["connected_pair", "frame_peer_client", "frame_peer_server", "served"]
+if TYPE_CHECKING:
+    from ..routing.outgoing import OutgoingMiddleware
+
+__all__ = ["connected_pair", "frame_peer_client", "frame_peer_server", "running", "served"]
 
 _NO_SETUP: Final = Payload()
 _DEFAULTS: Final = ConnectionConfig()
@@ -56,6 +63,7 @@ async def served(
     config: ConnectionConfig = _DEFAULTS,
     resume: ServerResume | None = None,
     lease: LeaseOptions | LeaseSource | None = None,
+    protocols: Collection[str] = PROTOCOLS,
 ) -> AsyncIterator[Dial]:
     """Serve any number of clients of one application, over memory.
 
@@ -67,6 +75,7 @@ async def served(
         config: The configuration of the server.
         resume: As for `rsocket_trio.serve`.
         lease: Source of the leases that the server grants.
+        protocols: As for `rsocket_trio.serve`.
 
     Yields:
         The function that dials, for `rsocket_trio.connect`.
@@ -79,8 +88,10 @@ async def served(
     """
     check_responder(responder)
     accept = responder.accept if isinstance(responder, Responder) else responder
-    serve = partial(serve_transport, accept, config=config, resume=resume, lease=lease)
-    async with lifespan_of(responder), _running() as nursery:
+    serve = partial(
+        serve_transport, accept, config=config, resume=resume, lease=lease, protocols=protocols
+    )
+    async with lifespan_of(responder), running() as nursery:
 
         @asynccontextmanager
         async def dial() -> AsyncIterator[FrameTransport]:
@@ -101,12 +112,20 @@ async def connected_pair(
     responder: Responder | Acceptor,
     *,
     client_responder: Responder | Acceptor | None = None,
-    setup: Payload = _NO_SETUP,
+    setup: Payload | SetupSource[Payload] = _NO_SETUP,
     data_mime_type: str = MIME.CBOR,
     metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULTS,
     lease: LeaseOptions | LeaseSource | None = None,
     client_lease: LeaseOptions | LeaseSource | None = None,
+    resume: ServerResume | None = None,
+    client_resume: ClientResume | None = None,
+    reconnect: Reconnect | None = None,
+    setup_metadata: Metadata | SetupSource[Metadata] | None = None,
+    middleware: Iterable[OutgoingMiddleware] = (),
+    tracing: Tracing | None = None,
+    protocol: str = "rsocket",
+    protocols: Collection[str] = PROTOCOLS,
 ) -> AsyncIterator[Requester]:
     """Connect a client to a responder, over memory.
 
@@ -120,6 +139,14 @@ async def connected_pair(
         lease: Source of the leases that the server grants.
         client_lease: Source of the leases that the client grants. With it, the client asks the
             server for leases.
+        resume: The resumption of the server.
+        client_resume: The resumption of the client.
+        reconnect: As for `rsocket_trio.connect`; so are the next four.
+        setup_metadata: Added in front of the metadata of ``setup``.
+        middleware: Blocks around each request of the client.
+        tracing: The traces of its requests.
+        protocol: The protocol that the client speaks.
+        protocols: The protocols that the server speaks.
 
     Yields:
         The client's requester.
@@ -130,11 +157,18 @@ async def connected_pair(
     Checkpoint: on entering and on leaving.
     If cancelled: the connection ends, as after any other exception of the block.
     """
-    async with served(responder, config=config, lease=lease) as dial:
+    server = served(responder, config=config, lease=lease, resume=resume, protocols=protocols)
+    async with server as dial:
         async with connect(
             dial,
             responder=client_responder,
             setup=setup,
+            setup_metadata=setup_metadata,
+            resume=client_resume,
+            reconnect=reconnect,
+            middleware=middleware,
+            tracing=tracing,
+            protocol=protocol,
             data_mime_type=data_mime_type,
             metadata_mime_type=metadata_mime_type,
             config=config,
@@ -169,7 +203,7 @@ async def frame_peer_client(
     """
     client_end, server_end = memory_transport_pair()
     serving = partial(serve_transport, responder, server_end, config=config, lease=lease)
-    async with _running() as nursery:
+    async with running() as nursery:
         nursery.start_soon(serving)
         async with FramePeer(client_end) as peer:
             if setup and lease is not None:
@@ -212,7 +246,7 @@ async def frame_peer_server(
         accepted.set()
 
     async with FramePeer(server_end) as peer:
-        async with _running() as nursery:
+        async with running() as nursery:
             nursery.start_soon(accept, peer)
             async with connect(
                 client_end, responder=responder, setup=setup, config=config, lease=lease
@@ -227,8 +261,12 @@ async def frame_peer_server(
 
 
 @asynccontextmanager
-async def _running() -> AsyncIterator[trio.Nursery]:
-    """Give a nursery and wait for its tasks. Cancel them if the block fails."""
+async def running() -> AsyncIterator[trio.Nursery]:
+    """Give a nursery and wait for its tasks; cancel them if the block fails, whose error is raised.
+
+    Checkpoint: if there are tasks, at the end of the block.
+    If cancelled: the tasks are cancelled.
+    """
     block, own = Block(), list[BaseException]()
     with ungrouped(own), block.around():
         async with trio.open_nursery() as nursery:

@@ -24,12 +24,15 @@ except ImportError as missing:  # pragma: no cover: the test environment has pyt
     ) from missing
 
 from ..requester import Requester
+from ..server import Server
 from .frame_peer import FramePeer
 from .in_memory import connected_pair
 from .in_memory import frame_peer_client as _frame_peer_client
 from .in_memory import frame_peer_server as _frame_peer_server
+from .programs import Program, started
+from .serving import serving
 
-__all__ = ["frame_peer_client", "frame_peer_server", "rsocket_pair"]
+__all__ = ["frame_peer_client", "frame_peer_server", "program", "rsocket_app", "rsocket_pair"]
 
 
 @pytest.fixture
@@ -48,3 +51,15 @@ def frame_peer_client() -> Callable[..., AbstractAsyncContextManager[FramePeer]]
 def frame_peer_server() -> Callable[..., AbstractAsyncContextManager[tuple[FramePeer, Requester]]]:
     """`rsocket_trio.testing.in_memory.frame_peer_server`: a client of a scripted server."""
     return _frame_peer_server
+
+
+@pytest.fixture
+def rsocket_app() -> Callable[..., AbstractAsyncContextManager[Server]]:
+    """`rsocket_trio.testing.serving.serving`: an application on a free port, with its lifespan."""
+    return serving
+
+
+@pytest.fixture
+def program() -> Callable[..., AbstractAsyncContextManager[Program]]:
+    """`rsocket_trio.testing.programs.started`: any program, until the end of the block."""
+    return started

@@ -12,10 +12,12 @@ from rsocket_trio import serve_transport
 from rsocket_trio.frames import CancelFrame, KeepaliveFrame, SetupFrame
 from rsocket_trio.testing import in_memory
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
+from rsocket_trio.testing.fault_proxy import fault_proxy
 from rsocket_trio.testing.faulty import FaultyStream, FaultyTransport
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.testing.serving import serving
 from rsocket_trio.testing.transport_suite import check_transport
 from rsocket_trio.transports.memory import memory_transport_pair
 from tests.checkpoints.scene import Call, Scene, leaving, raising, row
@@ -54,6 +56,21 @@ for _name, _make in PAIRS.items():
         return partial(scene.enter, make())
 
     @row(f"testing.in_memory.{_name}", "leaving")
+    async def _(scene: Scene, make=_make) -> Call:
+        return await leaving(make())
+
+
+ON_SOCKETS = {
+    "fault_proxy.fault_proxy": partial(fault_proxy, "tcp://127.0.0.1:1"),
+    "serving.serving": partial(serving, KnownAnswers()),
+}
+for _name, _make in ON_SOCKETS.items():
+
+    @row(f"testing.{_name}", "entering")
+    async def _(scene: Scene, make=_make) -> Call:
+        return partial(scene.enter, make())
+
+    @row(f"testing.{_name}", "leaving")
     async def _(scene: Scene, make=_make) -> Call:
         return await leaving(make())
 
