@@ -128,14 +128,16 @@ class FaultProxy:
         connection = self.connections
         with trio.CancelScope() as scope:
             self._open.add(scope)
-            async with client:
-                try:
-                    server = await trio.open_tcp_stream(*self._target)
-                except OSError:
-                    return  # the client sees that nobody is there
-                async with server:
-                    await self._join(connection, client, server, scope)
-        self._open.discard(scope)
+            try:
+                async with client:
+                    try:
+                        server = await trio.open_tcp_stream(*self._target)
+                    except OSError:
+                        return  # the client sees that nobody is there
+                    async with server:
+                        await self._join(connection, client, server, scope)
+            finally:
+                self._open.discard(scope)
 
     async def _join(
         self,

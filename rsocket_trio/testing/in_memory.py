@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
@@ -41,14 +41,12 @@ from ..payload import Payload
 from ..reactivesocket.opening import PROTOCOLS
 from ..requester import Requester
 from ..responder import Acceptor, Responder, check_responder, lifespan_of
+from ..routing.outgoing import OutgoingMiddleware
 from ..server import serve_transport
 from ..tracing import Tracing
 from ..transports.base import FrameTransport
 from ..transports.memory import memory_transport_pair
 from .frame_peer import FramePeer
-
-if TYPE_CHECKING:
-    from ..routing.outgoing import OutgoingMiddleware
 
 __all__ = ["connected_pair", "frame_peer_client", "frame_peer_server", "running", "served"]
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -101,7 +100,7 @@ async def started(
     ready: str | None = None,
     within: float = 30.0,
     environment: Mapping[str, str] | None = None,
-    directory: str | Path | None = None,
+    directory: str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Program]:
     """Run a program for the length of the block.
 
