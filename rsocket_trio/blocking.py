@@ -40,7 +40,8 @@ class Blocking(Generic[T]):
     """An async block that is open in a thread of its own.
 
     Any number of threads may use it at the same time, and no forked child. Do not use it in a
-    thread that runs asyncio or trio: everything there would wait for the answer.
+    thread that runs asyncio: everything there would wait for the answer. A task of trio gets a
+    `RuntimeError`.
 
     Attributes:
         value: What the block gave, e.g. a `rsocket_trio.ttrpc.Client`. Only functions that `run`
@@ -66,9 +67,10 @@ class Blocking(Generic[T]):
             TimeoutError: The time is over.
             trio.ClosedResourceError: The block has ended, before or meanwhile.
             KeyboardInterrupt: The function is cancelled, and the connection goes on.
-            RuntimeError: The caller is in the thread itself, or in a forked child.
+            RuntimeError: The caller is in a task of trio, or in a forked child.
         """
         argument("timeout", timeout, optional(SECONDS))
+        _check_may_wait()
         call = self._portal.begin(function, timeout)
         return _waited_for(call.done, call.cancel)
 
@@ -85,9 +87,11 @@ class Blocking(Generic[T]):
             Exception: The error of entering, or of leaving.
             RuntimeError: As `run`.
         """
-        held = self._portal.hold(open_)
-        value: Any = _waited_for(held.entered, held.abandon)
-        with _ending(held):
+        _check_may_wait()
+        held = Held(open_, self._portal)
+        with _ending(held):  # first: an interrupt may come at any time
+            held.start()
+            value: Any = _waited_for(held.entered, held.abandon)
             yield BlockingStream(held, value.receive)
 
 
@@ -127,6 +131,8 @@ class BlockingStream(Generic[R]):
             Exception: The error of the stream.
         """
         argument("timeout", timeout, optional(SECONDS))
+        _check_may_wait()
+        self._held.check()
         if not self._reading.acquire(blocking=False):
             raise trio.BusyResourceError("another thread is reading this stream")
         try:
@@ -319,6 +325,7 @@ def blocking_connect(target: str | Uri | Dial, **options: Any) -> Iterator[Block
 def _portal(
     open_: Callable[[], AbstractAsyncContextManager[T]],
 ) -> Iterator[tuple[Portal[T], T]]:
+    _check_may_wait()
     portal = Portal(open_, "rsocket-trio client")
     portal.start()
     with _ending(portal):
@@ -337,10 +344,27 @@ def _ending(block: Portal[Any] | Held[Any]) -> Iterator[None]:
         forgotten = True
         raise
     finally:
-        if not (forgotten and sys.is_finalizing()):
-            block.leave()
-        if not forgotten:
-            _waited_for(block.ended, block.abandon)
+        if not (block.forked or (forgotten and sys.is_finalizing())):
+            try:
+                block.leave()
+                if not forgotten:
+                    _waited_for(block.ended, block.abandon)
+            except BaseException:  # an interrupt, perhaps before it was left
+                block.abandon()
+                raise
+
+
+def _check_may_wait() -> None:
+    """Refuse a task of trio: everything in its thread would wait, for ever if a server is there.
+
+    Raises:
+        RuntimeError: As said.
+    """
+    if trio.lowlevel.in_trio_task():
+        raise RuntimeError(
+            "this would stop all tasks of trio in this thread: use `connect` there, or call it in "
+            "`trio.to_thread.run_sync`"
+        )
 
 
 def _waited_for(future: Future[R], cancel: Callable[[], None]) -> R:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import trio
 
 from .client import connect
-from .portal import Call, Held, Portal
+from .portal import Held, Portal
 from .routing.caller import Caller
 from .routing.declared_calls import NOTHING
 
@@ -87,7 +87,8 @@ class AsyncioBlock(Generic[T]):
         Raises:
             Exception: The error of entering, or of leaving.
         """
-        held = self._portal.hold(open_)
+        held = Held(open_, self._portal)
+        held.start()
         value: Any = await _waited_for(held.entered, held.abandon)
         try:
             yield AsyncioStream(held, value.receive)
@@ -105,7 +106,7 @@ class AsyncioStream(AsyncIterator[R], Generic[R]):
     def __init__(self, held: Held[Any], receive: Callable[[], Awaitable[R]]) -> None:
         self._held = held
         self._receive = receive
-        self._pending: Call[R] | None = None
+        self._pending: _Waited[R] | None = None
         self._reading = False
 
     async def __anext__(self) -> R:
@@ -131,12 +132,12 @@ class AsyncioStream(AsyncIterator[R], Generic[R]):
         self._reading = True
         try:
             if self._pending is None:
-                self._pending = self._held.begin(self._receive)
+                self._pending = _Waited(self._held.begin(self._receive).done)
             # A read whose task is cancelled goes on, for the next one.
-            done = self._pending.done
-            await _told(done)
+            pending = self._pending
+            await pending.told()
             self._pending = None
-            return done.result()
+            return pending.future.result()
         finally:
             self._reading = False
 
@@ -404,25 +405,47 @@ async def _iterated_by(
 async def _waited_for(future: Future[R], cancel: Callable[[], None]) -> R:
     """Wait for an outcome; a cancellation of this task of asyncio cancels it."""
     try:
-        await _told(future)
+        await _Waited(future).told()
     except BaseException:  # raised again
         cancel()
         raise
     return future.result()
 
 
-async def _told(future: Future[Any]) -> None:
-    """Wait until a future has an outcome."""
-    loop = asyncio.get_running_loop()
-    told = loop.create_future()
+class _Waited(Generic[R]):
+    """A future of another thread, for which tasks of asyncio wait, one after the other.
 
-    def tell() -> None:
-        if not told.done():
-            told.set_result(None)
+    It has one callback, as callbacks cannot be taken back: a quiet stream may be read with a
+    timeout, again and again, for a year.
 
-    def done(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            loop.call_soon_threadsafe(tell)
+    Args:
+        future: The future.
+    """
 
-    future.add_done_callback(done)
-    await told
+    def __init__(self, future: Future[R]) -> None:
+        self.future = future
+        self._tell: Callable[[], object] | None = None
+        future.add_done_callback(self._done)
+
+    async def told(self) -> None:
+        """Wait until it has an outcome.
+
+        Checkpoint: of asyncio: always.
+        If cancelled: it may be waited for again.
+        """
+        loop = asyncio.get_running_loop()
+        told = loop.create_future()
+
+        def tell() -> None:
+            if not told.done():
+                told.set_result(None)
+
+        self._tell = partial(loop.call_soon_threadsafe, tell)
+        if self.future.done():  # it may have been, before there was anybody to tell
+            loop.call_soon(tell)
+        await told
+
+    def _done(self, _: object) -> None:
+        if self._tell is not None:
+            with suppress(RuntimeError):  # the loop is closed, so nobody waits
+                self._tell()

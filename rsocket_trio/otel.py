@@ -5,7 +5,6 @@ It needs ``opentelemetry-api`` alone; a program that wants to see anything bring
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from .metadata.mime_types import MIME, same_mime_type
 from .routing.call import AnyCall, Call, Outcome
 from .routing.outgoing import OutgoingCall
 from .statistics import Histogram
-from .ttrpc.metadata import METADATA_TYPE
+from .ttrpc.metadata import METADATA_TYPE, pairs_in
 
 try:
     from opentelemetry import context as contexts
@@ -213,7 +212,7 @@ def _received(call: Call, wanted: Mapping[str, int]) -> list[tuple[str, str]]:
         if pairs is None:
             content = call.entry(METADATA_TYPE)  # a Router over ttrpc
             if content is not None:
-                pairs = json.loads(content)
+                pairs = pairs_in(content)
             elif call.entry(_PARENT) is None and call.entry(_BAG) is None:
                 return []
             else:
@@ -224,7 +223,12 @@ def _received(call: Call, wanted: Mapping[str, int]) -> list[tuple[str, str]]:
                 ]
     except (StreamError, ValueError):
         return []  # it cannot be read, which the handler says
-    return [(key.lower(), value) for key, value in pairs if key.lower() in wanted]
+    return [
+        # What is not printable is not valid; OpenTelemetry would log it as it is.
+        (key.lower(), value if value.isascii() and value.isprintable() else "")
+        for key, value in pairs
+        if key.lower() in wanted
+    ]
 
 
 def _named(call: AnyCall) -> str:

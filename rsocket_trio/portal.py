@@ -123,7 +123,11 @@ class Portal(Generic[T]):
         It is a daemon: a program that ends within the block does not wait for it.
         """
         self._context = copy_context()
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # an interrupt, while it waits until the thread runs
+            self.abandon()
+            raise
 
     def begin(self, function: Callable[[], Awaitable[R]], timeout: float | None = None) -> Call[R]:
         """Begin to run an async function, from another thread; see `Call`.
@@ -135,16 +139,6 @@ class Portal(Generic[T]):
         call = Call(function, self, timeout)
         self.spawn(call.run, call.fail)
         return call
-
-    def hold(self, open_: Callable[[], AbstractAsyncContextManager[R]]) -> Held[R]:
-        """Begin to enter a block, from another thread; see `Held`.
-
-        Raises:
-            Exception: As `begin`.
-        """
-        held = Held(open_, self)
-        self.spawn(held.run, held.fail)
-        return held
 
     def spawn(
         self, run: Callable[[], Awaitable[None]], fail: Callable[[BaseException], None]
@@ -167,13 +161,18 @@ class Portal(Generic[T]):
         if not self.post(start):
             raise trio.ClosedResourceError(_OVER)
 
+    @property
+    def forked(self) -> bool:
+        """Whether this is a forked child: it has no such thread, and nothing to leave."""
+        return os.getpid() != self._process
+
     def check(self) -> None:
         """Refuse a caller that cannot be served.
 
         Raises:
             RuntimeError: As `begin`.
         """
-        if os.getpid() != self._process:
+        if self.forked:
             raise RuntimeError(
                 "this client belongs to the process that has forked this one: make another one here"
             )
@@ -184,7 +183,7 @@ class Portal(Generic[T]):
 
     def post(self, function: Callable[[], object]) -> bool:
         """Have a function called in the thread, from any; return whether it will be."""
-        if self._token is None:
+        if self._token is None or self.forked:  # whose copy of a lock may be held for ever
             return False
         try:
             self._token.run_sync_soon(function)
@@ -223,8 +222,11 @@ class Portal(Generic[T]):
         with self._scope:
             async with self._open() as value:
                 async with trio.open_nursery() as self._calls:
-                    self.entered.set_result(value)
-                    await self._leaving.wait()
+                    try:
+                        self.entered.set_result(value)
+                        await self._leaving.wait()
+                    finally:
+                        self._left = True  # the block may cancel this, and then take its time
                     self._calls.cancel_scope.cancel(reason=_OVER)
 
 
@@ -253,8 +255,17 @@ class Held(Generic[R]):
         self._scope = trio.CancelScope()
         self._calls: deque[Call[Any]] = deque()
         self._wake = trio.Event()
+        self._running = False
         self._leaving = False
         self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin to enter it, from another thread.
+
+        Raises:
+            Exception: As `Portal.begin`.
+        """
+        self._portal.spawn(self.run, self.fail)
 
     def begin(self, function: Callable[[], Awaitable[T]]) -> Call[T]:
         """Begin to run an async function within the block, from another thread, behind the others.
@@ -262,7 +273,7 @@ class Held(Generic[R]):
         Raises:
             Exception: As `Portal.begin`.
         """
-        self._portal.check()
+        self.check()
         call = Call(function, self._portal, None)
 
         def queue() -> None:
@@ -276,8 +287,20 @@ class Held(Generic[R]):
             raise trio.ClosedResourceError(_OVER)
         return call
 
+    @property
+    def forked(self) -> bool:
+        """See `Portal.forked`."""
+        return self._portal.forked
+
+    def check(self) -> None:
+        """See `Portal.check`."""
+        self._portal.check()
+
     def leave(self) -> None:
-        """Leave the block, from any thread, and cancel what runs in it. `ended` says when."""
+        """Leave the block, from any thread, and cancel what runs in it. `ended` says when.
+
+        It may be that it was not begun to be entered.
+        """
         if not self._portal.post(self._leave_now):
             self.fail(trio.ClosedResourceError(_OVER))
 
@@ -288,6 +311,8 @@ class Held(Generic[R]):
     def _leave_now(self) -> None:
         self._leaving = True
         self._wake.set()
+        if not self._running:  # and it may be that `start` was interrupted
+            self.fail(trio.ClosedResourceError(_OVER))
         for call in self._calls:
             call.fail(self._error())
             call._cancel_now()  # noqa: SLF001 - this module
@@ -298,6 +323,9 @@ class Held(Generic[R]):
         Checkpoint: as the block does.
         If cancelled: the block is cancelled.
         """
+        if self.ended.done():  # it was left before
+            return
+        self._running = True
         try:
             with self._scope:
                 async with self._open() as value:

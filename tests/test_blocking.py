@@ -301,7 +301,7 @@ def test_its_own_thread_would_wait_for_itself(client):
     async def nested():
         client.request_response("double", 1)
 
-    with pytest.raises(RuntimeError, match="wait for itself"):
+    with pytest.raises(RuntimeError, match="stop all tasks"):
         client.run(nested)
 
 
@@ -317,6 +317,78 @@ def test_a_forked_child_is_refused(client):
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert client.request_response("double", 1, returns=int) == 2
+
+
+FORKS = """
+import os, signal, sys
+from rsocket_trio.blocking import blocking_connect
+try:
+    with blocking_connect(sys.argv[1]) as client, client.request_stream("silent") as items:
+        items.receive()
+        try:
+            items.receive(timeout=0.01)
+        except TimeoutError:
+            pass
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                items.receive()
+            except RuntimeError:
+                sys.exit()
+        sys.exit(os.waitpid(child, 0)[1])
+finally:
+    if child == 0:
+        print("child left", flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_leaves_the_block_at_once(uri):
+    """Also after a fork within it: its copy of the thread does not run, so nothing tells an end."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, uri], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "child left\n", "")
+
+
+def test_a_task_of_trio_is_refused(uri):
+    """Its thread would wait with all other tasks; a thread of it may call."""
+
+    async def main():
+        with pytest.raises(RuntimeError, match="to_thread"), blocking_connect(uri):
+            pass
+
+        def call():
+            with blocking_connect(uri) as client:
+                return client.request_response("double", 4, returns=int)
+
+        assert await trio.to_thread.run_sync(call) == 8
+
+    trio.run(main)
+
+
+def test_calls_while_a_block_ends_by_itself():
+    """They are told that it is over, however long its end takes."""
+    ending = threading.Event()
+
+    @asynccontextmanager
+    async def block():
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.cancel()
+            try:
+                yield
+            finally:
+                ending.set()
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(called.wait, 30)
+
+    called = threading.Event()
+    with blocking(block) as client:
+        assert ending.wait(30)
+        with pytest.raises(trio.ClosedResourceError):
+            client.run(trio.lowlevel.checkpoint)
+        called.set()
 
 
 def test_an_interrupt_ends_the_call_and_not_the_connection(client):

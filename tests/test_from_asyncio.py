@@ -6,6 +6,7 @@ Modules: rsocket_trio.portal, rsocket_trio.from_asyncio.
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -176,6 +177,22 @@ async def test_cancelling_a_read_loses_no_item(client):
             except asyncio.CancelledError:
                 got.append(await items.receive())
     assert got == list(range(200))
+
+
+@with_client
+async def test_reads_that_are_cancelled_leave_nothing_behind(client):
+    """A quiet stream may be read with a timeout for a year."""
+    async with client.request_stream("silent", returns=int) as items:
+        assert await anext(items) == 1
+        sizes = []
+        for _ in range(2):
+            for _ in range(50):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0):
+                        await items.receive()
+            gc.collect()
+            sizes.append(sum(type(each) is asyncio.Future for each in gc.get_objects()))
+        assert sizes[1] < sizes[0] + 50
 
 
 @with_client

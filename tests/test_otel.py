@@ -23,6 +23,7 @@ from rsocket_trio.metadata import MIME, Metadata, MetadataEntry, ZipkinTrace
 from rsocket_trio.otel import Telemetry
 from rsocket_trio.testing import cancel_everywhere, served
 from rsocket_trio.tracing import Tracing, current_trace
+from rsocket_trio.ttrpc.metadata import METADATA_TYPE
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE_ID = 0x0AF7651916CD43DD8448EB211C80319C
@@ -213,6 +214,33 @@ def test_no_bytes_of_a_peer_harm_a_call(parent, state):
     entries = ("traceparent", parent), ("tracestate", state), ("baggage", state)
     trio.run(partial(ask_with, application(seen), *entries))
     assert len(seen.finished(SpanKind.SERVER)) == 1
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b"5",
+        b"[null]",
+        b'[["traceparent"]]',
+        b'[["traceparent", null]]',
+        b'[["baggage", "\\ud800=1"]]',
+        b"[" * 100_000,
+    ],
+)
+async def test_any_peer_may_send_metadata_of_ttrpc(entry):
+    """What cannot be read as such is no trace, and no fault of the handler."""
+    seen = Seen(baggage=True)
+    await ask_with(application(seen), (METADATA_TYPE, entry))
+    (span,) = seen.finished(SpanKind.SERVER)
+    assert span.parent is None
+    assert span.status.status_code is StatusCode.UNSET
+
+
+async def test_a_peer_writes_no_lines_of_the_log(caplog):
+    """OpenTelemetry logs members of baggage that it cannot read, with their text."""
+    seen = Seen(baggage=True)
+    await ask_with(application(seen), ("baggage", b"bad\nERROR forged"), ("tracestate", b"\x1b[2J"))
+    assert not caplog.records
 
 
 async def test_the_trace_of_one_who_is_not_trusted_is_a_link():

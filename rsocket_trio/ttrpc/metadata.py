@@ -26,6 +26,7 @@ __all__ = [
     "MetadataLike",
     "as_metadata",
     "entries_of",
+    "pairs_in",
     "values_of",
 ]
 
@@ -91,6 +92,18 @@ def entries_of(route: str, pairs: Metadata) -> builder.Metadata:
         return builder.Metadata(route=route)
     extra = [(METADATA_TYPE, json.dumps(pairs).encode())]
     return builder.Metadata(route=route, auth=_authentication(pairs), extra=extra)
+
+
+def pairs_in(entry: bytes) -> Metadata:
+    """Return the pairs in an entry of `METADATA_TYPE`, which any peer of RSocket may send.
+
+    Raises:
+        ValueError: It has something else.
+    """
+    try:
+        return as_metadata([tuple(each) for each in json.loads(entry)])
+    except (TypeError, RecursionError) as error:
+        raise ValueError("the metadata of ttrpc must be pairs of text") from error
 
 
 def _authentication(pairs: Metadata) -> Authentication | None:
