@@ -260,6 +260,15 @@ async def test_new_batches_have_precedence_over_the_retention(directory):
         assert spool.oldest == 1
 
 
+async def test_a_retention_that_is_just_full(directory):
+    """A transaction without a batch deletes nothing, as nothing comes in."""
+    async with open_spool(directory, retention=Retention(max_size=300)) as spool:
+        for _ in range(3):
+            await spool.append(sized(100))
+        await spool.commit("me", 3)
+        assert spool.oldest == 0
+
+
 async def test_retention_by_age(directory, monkeypatch):
     """Batches that are too old go, without another call."""
     clocks = Clocks(monkeypatch)

@@ -393,6 +393,43 @@ if __name__ == "__main__":
     assert receiver.messages == [line for each in workers for line in (each, f"{each} has begun")]
 
 
+def test_a_worker_that_is_terminated_again_and_again(tmp_path):
+    """While it waits for its last records, no signal is too many: their texts fill a pipe."""
+    run_with_workers(
+        tmp_path,
+        """
+import multiprocessing, signal
+
+def work(ready):
+    log.info("line")
+    deep(ready, 200)
+
+def deep(ready, depth):
+    if depth:
+        deep(ready, depth - 1)
+    ready.set()
+    while True:
+        pass
+
+if __name__ == "__main__":
+    ship(close_timeout=1)
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    worker = context.Process(target=work, args=(ready,))
+    worker.start()
+    assert ready.wait(30)
+    for _ in range(100):
+        worker.terminate()
+        time.sleep(0.002)
+    worker.join(20)
+    ended = worker.exitcode
+    worker.kill()
+    assert ended == -signal.SIGTERM, ended
+""",
+        "lumberjack://127.0.0.1:9",
+    )
+
+
 def test_a_worker_that_handles_sigterm_itself(receiver, tmp_path):
     """Its handler is not replaced."""
     said = run_with_workers(
