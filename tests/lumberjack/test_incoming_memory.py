@@ -65,6 +65,22 @@ async def reading():
     return intake, theirs, reader
 
 
+async def test_the_begin_of_the_next_batch_does_not_prolong_a_turn(nursery):
+    """It came with the end of the batch that the turn was for."""
+    intake = IncomingMemory(100 * KIB, 30)
+    shares_of(intake, 1, 200 * KIB)
+    first, second = shares_of(intake, 2, 40 * KIB)
+    connections = Connections(nursery, intake)
+    await connections.enter(first)
+    await connections.enter(second)
+    first.hold(65 * KIB, 0)
+    await trio.testing.wait_all_tasks_blocked()
+    assert connections.entered == [first]
+    first.hold(60 * KIB, 0)
+    await trio.testing.wait_all_tasks_blocked()
+    assert connections.entered == [first, second]
+
+
 async def test_a_batch_that_silence_completes_is_held_until_it_is_delivered(
     reading, autojump_clock
 ):
