@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Unauthenticated,
         UnsupportedSetup,
     )
+    from .health import Condition, Health
     from .interactions.demand import PayloadStream, StreamStatistics
     from .interactions.payload_body import PayloadBody
     from .interactions.sending import AnyItems
@@ -132,13 +133,14 @@ if TYPE_CHECKING:
     from .server import Server, ServerStatistics, serve, serve_transport
     from .sockets.allowed import Allow, Allowed
     from .sockets.connected import Peer
+    from .sockets.goodbyes import ConnectionAge
     from .sockets.reloadable import ReloadableContext
     from .statistics import Histogram, Refused, RouteStatistics, WireStatistics
     from .stopping import Stopping
     from .streamed import AnyPayload, StreamedPayload
     from .tracing import Tracing, current_trace
     from .transports.base import FrameTransport, TransportInfo
-    from .transports.pages import Page, Pages, serve_pages
+    from .transports.pages import Page, Pages, health_pages, serve_pages
     from .uri import Uri, parse_uri
 
 __all__ = [
@@ -172,7 +174,9 @@ __all__ = [
     "ClosedByPeer",
     "CodecError",
     "Codecs",
+    "Condition",
     "ConnectFailed",
+    "ConnectionAge",
     "ConnectionClosed",
     "ConnectionConfig",
     "ConnectionLeases",
@@ -191,6 +195,7 @@ __all__ = [
     "Forbidden",
     "FrameTooLong",
     "FrameTransport",
+    "Health",
     "Hedge",
     "Histogram",
     "Interaction",
@@ -283,6 +288,7 @@ __all__ = [
     "current_trace",
     "declaration",
     "fire_and_forget",
+    "health_pages",
     "injected",
     "open_background",
     "parse_uri",
@@ -315,6 +321,7 @@ _HOMES = homes_of(
             "RejectedSetup RemoteProtocolError RSocketError SetupError StreamError "
             "StreamIdsExhausted Unauthenticated UnsupportedSetup"
         ),
+        "health": "Condition Health",
         "interactions.demand": "PayloadStream StreamStatistics",
         "interactions.payload_body": "PayloadBody",
         "interactions.sending": "AnyItems",
@@ -346,11 +353,12 @@ _HOMES = homes_of(
         "stopping": "Stopping",
         "sockets.allowed": "Allow Allowed",
         "sockets.connected": "Peer",
+        "sockets.goodbyes": "ConnectionAge",
         "sockets.reloadable": "ReloadableContext",
         "streamed": "AnyPayload StreamedPayload",
         "tracing": "Tracing current_trace",
         "transports.base": "FrameTransport TransportInfo",
-        "transports.pages": "Page Pages serve_pages",
+        "transports.pages": "Page Pages health_pages serve_pages",
         "uri": "Uri parse_uri",
     }
 )

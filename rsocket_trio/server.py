@@ -14,6 +14,7 @@ from .config import ConnectionConfig, check_config
 from .connection.resume_options import ServerResume, check_resume
 from .connection.resume_server import Sessions
 from .field_checks import argument, instance_of
+from .health import Health, check_health
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .lifespan import served_within
 from .protocol.interaction import Interaction
@@ -30,6 +31,7 @@ from .service import Registry, Service
 from .sockets.allowed import Allowed, check_allowed
 from .sockets.connected import Peer
 from .sockets.connection_limit import ConnectionCounts, ConnectionLimit, counts_of
+from .sockets.goodbyes import ConnectionAge, Goodbyes, check_age
 from .sockets.serving import RunningServer, Serving
 from .sockets.shared import check_reuse_port, check_unshared
 from .sockets.tls import check_context
@@ -37,6 +39,7 @@ from .statistics import RouteStatistics, WireStatistics
 from .transports import accept_transports
 from .transports.base import FrameTransport
 from .transports.listen import check_web_options
+from .transports.pages import health_pages
 from .uri import RSOCKET, Uri, as_uri
 from .wires import serve_other_wire, wire_of
 
@@ -82,8 +85,8 @@ class ServerStatistics(WireStatistics):
 class Server(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
     """A running server; `serve` makes it and gives it to ``task_status``.
 
-    When it stops, it sends CONNECTION_CLOSE to every peer, refuses new requests, and lets the open
-    streams finish.
+    When it stops, each peer is told by CONNECTION_CLOSE; then its new requests are refused, and
+    the open streams may finish.
 
     Attributes:
         uris: The addresses it listens on, with their real ports.
@@ -117,11 +120,6 @@ class Server(RunningServer, metaclass=Sealed, given="serve gives one to task_sta
     def _peers(self) -> Iterable[Peer]:
         return self._service.registry.connections.values()
 
-    def _stop_connections(self, _grace: float) -> None:
-        self._service.registry.stop()
-        if self._service.sessions is not None:
-            self._service.sessions.stop()
-
 
 async def serve(
     responder: Responder | Acceptor,
@@ -132,9 +130,10 @@ async def serve(
     lease: LeaseOptions | LeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
     max_connections: int | None = None,
+    max_age: ConnectionAge | None = None,
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
-    health_path: str | None = None,
+    health: Health | None = None,
     reuse_port: bool = False,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -169,6 +168,7 @@ async def serve(
         max_connections: The connections that may be open at once over all addresses, handshakes
             included. One more is closed at once, on WebSocket with HTTP 503. By default only the
             system limits them.
+        max_age: How old a connection may be; see `ConnectionAge`. By default any age.
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``;
             a browser on a page of another site is answered with HTTP 403. By default only pages of
             the server's own host may connect. An empty list lets no page in, and ``["*"]`` lets all
@@ -176,8 +176,9 @@ async def serve(
         allow: Whom to let in: an `Allow` with users or groups of this machine, for Unix sockets;
             or a function of the `TransportInfo` that returns a bool, and may be async. Others are
             disconnected at once, before anything of the protocol is read. By default all.
-        health_path: WebSocket: a path for health checks, e.g. ``/healthz``. A GET is answered with
-            HTTP 200, and with 503 while the server stops.
+        health: Is told when the server accepts connections, and when it stops. Where it listens for
+            WebSocket, ``/live`` and ``/ready`` there are its pages; `health_pages` serves them
+            elsewhere.
         reuse_port: Let other processes of this user listen on the same ports of TCP
             (SO_REUSEPORT), e.g. a second one of this program. The kernel spreads connections by
             their hash, not evenly; and those that wait when one process stops are reset.
@@ -208,24 +209,29 @@ async def serve(
             "lease": (lease, None),
             "protocols": (protocols, PROTOCOLS),
             "max_connections": (max_connections, None),
+            "max_age": (max_age, None),
             "allowed_origins": (allowed_origins, None),
             "allow": (allow, None),
-            "health_path": (health_path, None),
+            "health": (health, None),
             "reuse_port": (reuse_port, False),
         }
         options = {name: value for name, (value, usual) in given.items() if value is not usual}
         await serve_other_wire(wire, responder, uris, options, task_status)
         return
-    service = _service(responder, config, resume, lease, protocols)
+    service = _service(responder, config, resume, lease, protocols, max_age)
     limit = ConnectionLimit(max_connections)
     parsed = [_address(uri) for uri in uris]
     check_allowed(allow, parsed)
+    check_health(health)
     check_context(ssl_context, parsed, server_side=True)
-    origins = check_web_options(parsed, allowed_origins, health_path)
+    origins = check_web_options(parsed, allowed_origins)
+    serving = Serving(service.registry.goodbyes, health)
+    serving.on_close.append(service.registry.refuse_silent)
+    if service.sessions is not None:
+        serving.on_close.append(service.sessions.stop)
     check_reuse_port(reuse_port, parsed)
     if resume is not None:
         check_unshared(parsed, reuse_port=reuse_port, sole_process=resume.sole_process)
-    serving = Serving()
     listen = partial(
         accept_transports,
         handle=service.serve,
@@ -235,16 +241,16 @@ async def serve(
         max_connections=limit,
         allowed_origins=origins,
         allow=allow,
-        health_path=health_path,
+        pages=None if health is None else health_pages(health),
         reuse_port=reuse_port,
     )
     server = make(Server, serving, service, counts_of(limit))
     listeners = [(uri, listen) for uri in parsed]
-    lifespan, stop = lifespan_of(responder), service.registry.stop
+    lifespan = lifespan_of(responder)
     await serving.run(
         listeners,
         lambda: task_status.started(server),
-        lambda listening: served_within(lifespan, listening, stop),
+        lambda listening: served_within(lifespan, listening, serving.part),
     )
 
 
@@ -254,6 +260,7 @@ def _service(
     resume: ServerResume | None,
     lease: LeaseOptions | LeaseSource | None,
     protocols: Collection[str],
+    max_age: ConnectionAge | None = None,
 ) -> Service:
     """Check the arguments that all connections share, and make the `Service`.
 
@@ -265,13 +272,14 @@ def _service(
     check_config(config)
     protocols = check_protocols(protocols)
     check_resume(resume, ServerResume)
+    check_age(max_age)
     return Service(
         responder=responder,
         config=config,
         lease=lease_options(lease),
         protocols=protocols,
         sessions=None if resume is None else Sessions(resume, config),
-        registry=Registry(),
+        registry=Registry(Goodbyes(max_age)),
     )
 
 

@@ -43,13 +43,13 @@ from .requester import Requester
 from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
 from .sealed import make
 from .sockets.connected import Peer
+from .sockets.goodbyes import STOPPED, Goodbyes
 from .statistics import Refused
 from .stopping import Stopping
 from .transports.base import FrameTransport, TransportInfo
 
 __all__ = ["Registry", "Service"]
 
-_STOPPED = "the server is being stopped"
 _FAILED = "the acceptor failed"
 _TIMED_OUT = "the acceptor did not answer in time"
 
@@ -69,9 +69,11 @@ class Registry:
         silent: How many have ended because the peer gave no sign of life.
         resumed: How often a session went on over another connection.
         stopping: The server is stopping, and refuses new connections.
+        goodbyes: When the connections are told that they end, also those that wait for an acceptor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, goodbyes: Goodbyes) -> None:
+        self.goodbyes = goodbyes
         self.connections: dict[Connection, Peer] = {}
         self.accepted = 0
         self.dropped: Counter[str] = Counter()
@@ -80,34 +82,23 @@ class Registry:
         self.resumed = 0
         self.stopping = False
         self._silent: set[trio.CancelScope] = set()  # connections without a SETUP so far
-        self._asking: set[Connection] = set()  # connections that wait for their acceptor
 
-    def stop(self) -> None:
-        """Close all connections gracefully, and tell clients without a SETUP that there is none."""
+    def refuse_silent(self) -> None:
+        """Tell clients without a SETUP that there is no server any more, also later ones."""
         self.stopping = True
         for scope in self._silent:
-            scope.cancel(reason=_STOPPED)
-        for connection in [*self._asking, *self.connections]:
-            connection.close_gracefully(_STOPPED)
+            scope.cancel(reason=STOPPED)
 
-    @contextmanager
-    def asking(self, connection: Connection) -> Iterator[None]:
-        """Run the acceptor of a connection in the block, so that it learns of `stop`."""
-        self._asking.add(connection)
-        if self.stopping:
-            connection.close_gracefully(_STOPPED)
-        try:
-            yield
-        finally:
-            self._asking.discard(connection)
+    def stop(self) -> None:
+        """Tell all connections now that the server stops."""
+        self.refuse_silent()
+        self.goodbyes.stop()
 
     @contextmanager
     def entered(self, connection: Connection, peer: Peer) -> Iterator[None]:
         """Register a connection that is set up, for the time of the block."""
         self.connections[connection] = peer
         self.accepted += 1
-        if self.stopping:
-            connection.close_gracefully(_STOPPED)
         try:
             yield
         finally:
@@ -126,7 +117,7 @@ class Registry:
         with trio.CancelScope() as scope:
             self._silent.add(scope)
             if self.stopping:
-                scope.cancel(reason=_STOPPED)
+                scope.cancel(reason=STOPPED)
             try:
                 yield scope
             finally:
@@ -201,7 +192,7 @@ class Service:
             if stopped.cancelled_caught:
                 if "rsocket" in self.protocols or transport.capabilities.translates_frames:
                     # Its SETUP may be on the way, and it shall know that this is no crash.
-                    words = _STOPPED.encode()
+                    words = STOPPED.encode()
                     await send_away(transport, ErrorCode.CONNECTION_CLOSE, words, self.config)
                 return
             if isinstance(frame, ResumeFrame):
@@ -214,19 +205,21 @@ class Service:
             if self.sessions is not None and frame.resume_token is not None:
                 session = await self.sessions.begin(frame, frame.resume_token, transport, frames)
             carrier = transport if session is None else session.link
-            connection, accepted, setup = await self._accept(frame, carrier)
-            if session is not None:
-                session.admit = partial(self._accept_resume, accepted, setup)
-            peer = transport.info.peer or transport.info.scheme
-            async with around_connection(
-                accepted.connection_block(),
-                peer,
-                self.config.setup_timeout,
-                connection.abandon,
-            ):
-                transport.limit_frames(None)
-                connection.open(accepted)
-                await self._run(connection, setup.peer, frame, frames, session)
+            connection, setup, requester = self._setup(frame, carrier)
+            with self.registry.goodbyes.entered(setup.peer):
+                accepted = await self._accept(setup, requester)
+                if session is not None:
+                    session.admit = partial(self._accept_resume, accepted, setup)
+                peer = transport.info.peer or transport.info.scheme
+                async with around_connection(
+                    accepted.connection_block(),
+                    peer,
+                    self.config.setup_timeout,
+                    connection.abandon,
+                ):
+                    transport.limit_frames(None)
+                    connection.open(accepted)
+                    await self._run(connection, setup.peer, frame, frames, session)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
         except (SetupError, RejectedResume, RemoteProtocolError) as error:
@@ -244,14 +237,10 @@ class Service:
                 await session.close()
             await watch.leave()
 
-    async def _accept(
+    def _setup(
         self, frame: SetupFrame, transport: FrameTransport
-    ) -> tuple[Connection, Responder, Setup]:
-        """Call the acceptor for a SETUP.
-
-        Raises:
-            SetupError: It refuses, fails or takes too long.
-        """
+    ) -> tuple[Connection, Setup, Requester]:
+        """Make a connection, which is not open yet, and what its acceptor gets."""
         lease = self.lease
         if lease is not None and not (frame.lease or lease.enforced):
             lease = None
@@ -271,10 +260,18 @@ class Service:
         )
         end, turn = connection.close_gracefully, connection.workload
         setup.peer._serves(end, turn)  # noqa: SLF001 - not for applications
+        return connection, setup, requester
+
+    async def _accept(self, setup: Setup, requester: Requester) -> Responder:
+        """Call the acceptor for a SETUP.
+
+        Raises:
+            SetupError: It refuses, fails or takes too long.
+        """
         try:
             # A timeout, as the loss of the client is not noticed: frames are not read yet.
-            with self.registry.asking(connection), trio.move_on_after(self.config.setup_timeout):
-                return connection, await accept_with(self.responder, setup, requester), setup
+            with trio.move_on_after(self.config.setup_timeout):
+                return await accept_with(self.responder, setup, requester)
         except BaseException as error:  # `failure_of` re-raises cancellation and the like
             failure = failure_of(error)
             refusal = setup_refusal(failure)

@@ -80,7 +80,7 @@ async def serve_lumberjack(stream):
         pass
 
     info = TransportInfo(scheme="memory", peer="tester")
-    await _Registry(shared(handle), None).receive(ByteStream(stream, info))
+    await _Registry(shared(handle), None, None).receive(ByteStream(stream, info))
 
 
 SERVERS = {

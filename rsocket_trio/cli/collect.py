@@ -21,7 +21,7 @@ from .exits import LOCAL_IO, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .progress import Progress
 from .room_reports import RoomReports
-from .serving import allowed, serve_until_stopped, warn_of_open
+from .serving import Deployment, allowed, serve_until_stopped, warn_of_open
 from .spool_options import spool_failure, spool_retention, spool_room
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class _Run:
         _check(args)
         self._room: Final = spool_room(args, _SIZE_OPTION)
         self._args: Final = args
+        self._deployment: Final = Deployment(args)
         self._collector: Collector | None = None
         self._failure: SpoolError | None = None
         self._ended: Final = trio.Event()
@@ -123,7 +124,7 @@ class _Run:
         try:
             return await serve_until_stopped(
                 self._collect,
-                self._args.grace,
+                self._deployment,
                 what,
                 self._watch,
                 [self._grants, self._context, self._publishers],
@@ -146,6 +147,7 @@ class _Run:
                 ssl_context=self._context,
                 subscribe_ssl_context=self._publishers,
                 max_connections=args.max_connections,
+                **self._deployment.options,
                 allowed_origins=args.allow_origin,
                 allow=self._allow,
                 authenticate=None if self._grants is None else self._grants.authenticate,

@@ -9,6 +9,7 @@ from typing import Any
 from .commands import Commands, add_command
 from .options import (
     add_allow,
+    add_deployment,
     add_server_tls,
     add_verbosity,
     add_verification,
@@ -17,7 +18,6 @@ from .options import (
     collector_address,
     origin,
     positive,
-    seconds,
     subscription,
 )
 from .spool_options import add_spool_options
@@ -78,12 +78,9 @@ def add_collect(commands: Commands) -> None:
         " rsio://HOST:PORT/NAME, or with a # before the route, as in ws://HOST:PORT/PATH#ROUTE;"
         " events that a publisher sends while the connection is lost are lost; may be repeated",
     )
-    parser.add_argument(
-        "--grace",
-        metavar="SECONDS",
-        type=seconds,
-        default=5.0,
-        help="time after the first signal to store and acknowledge what has been taken (default 5)",
+    add_deployment(
+        parser,
+        "time after that to store and acknowledge what has been taken (default 5)",
     )
     parser.add_argument(
         "--status",

@@ -19,6 +19,7 @@ from .options import (
     above_zero,
     add_allow,
     add_connection_options,
+    add_deployment,
     add_json,
     add_payload_options,
     add_prefetch,
@@ -30,7 +31,6 @@ from .options import (
     add_wiretap,
     any_address,
     class_name,
-    health_path,
     origin,
     port,
     positive,
@@ -106,9 +106,10 @@ def _add_serve(commands: Commands) -> None:
         'The server prints "listening on URI" for each address when it accepts connections.\n\n'
         "With --workers the connections are spread over several processes. SIGHUP starts new\n"
         "ones, which read the code and the certificates again, and lets the others end.\n\n"
-        "SIGTERM or Ctrl-C stops the server: it accepts no new connections, and running streams\n"
-        "have --grace seconds to finish. A second signal stops it at once. The exit status is 0\n"
-        "after one signal, 130 (Ctrl-C) or 143 (SIGTERM) after two.",
+        "SIGTERM or Ctrl-C stops the server: after --stop-delay it accepts no new connections,\n"
+        "clients are told within --stop-spread, and running streams have --grace seconds to\n"
+        "finish. A second signal stops it at once. The exit status is 0 after one signal, 130\n"
+        "(Ctrl-C) or 143 (SIGTERM) after two.",
         "app.py --listen tcp://127.0.0.1:7878",
         "package.module:router --listen ws://127.0.0.1:0/rsocket --listen unix:///run/app.sock",
         "app.py:app --listen tls://0.0.0.0:7879 --cert cert.pem --key key.pem --ca clients.pem",
@@ -144,12 +145,9 @@ def _add_serve(commands: Commands) -> None:
         default=30.0,
         help="with --workers: how long a worker may take until it is ready (default 30)",
     )
-    parser.add_argument(
-        "--grace",
-        metavar="SECONDS",
-        type=seconds,
-        default=5.0,
-        help="how long running streams may continue after the first signal (default 5)",
+    add_deployment(
+        parser,
+        "how long running streams may continue after that (default 5)",
     )
     parser.add_argument(
         "--lease",
@@ -201,13 +199,6 @@ def _add_serve(commands: Commands) -> None:
         help="accept web pages of this origin, for example https://example.org, or '*' for all;"
         " may be repeated; without it, only pages of the server's own host may connect over"
         " WebSocket",
-    )
-    parser.add_argument(
-        "--health-path",
-        metavar="PATH",
-        type=health_path,
-        help="answer a GET of this path with status 200 over ws:// and wss://, for example"
-        " /healthz; with 503 while the server stops",
     )
     parser.add_argument(
         "--access-log",

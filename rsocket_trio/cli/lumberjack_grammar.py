@@ -5,12 +5,12 @@ from __future__ import annotations
 from .commands import Commands, add_command, add_group
 from .options import (
     above_zero,
+    add_deployment,
     add_server_tls,
     add_verbosity,
     add_wiretap,
     lumberjack_address,
     positive,
-    seconds,
     size,
 )
 from .ship_grammar import add_ship
@@ -81,12 +81,9 @@ def _add_serve(group: Commands) -> None:
         type=positive,
         help="end after N events; the senders keep the others; not with --spool",
     )
-    parser.add_argument(
-        "--grace",
-        metavar="SECONDS",
-        type=seconds,
-        default=5.0,
-        help="time after the first signal to print or store the events that have been read, and to"
+    add_deployment(
+        parser,
+        "time after that to print or store the events that have been read, and to"
         " acknowledge them (default 5)",
     )
     spool = parser.add_argument_group("spool")

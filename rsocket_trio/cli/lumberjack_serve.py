@@ -28,7 +28,7 @@ from .event_printer import EventPrinter
 from .event_storage import EventStorage
 from .exits import DONE, USAGE, Failure
 from .logs import log_to_stderr, logger
-from .serving import serve_until_stopped, warn_of_open
+from .serving import Deployment, serve_until_stopped, warn_of_open
 from .spool_options import spool_failure, spool_retention, spool_room
 from .stdio import Writer
 
@@ -124,6 +124,7 @@ async def _run(
         running = server
         await work(server)
 
+    deployment = Deployment(args)
     start = partial(
         serve,
         handler,
@@ -131,10 +132,11 @@ async def _run(
         config=config,
         ssl_context=context,
         max_connections=args.max_connections,
+        **deployment.options,
     )
     try:
         return await serve_until_stopped(
-            start, args.grace, "events that have been read", watched, [context]
+            start, deployment, "events that have been read", watched, [context]
         )
     finally:
         if running is not None:

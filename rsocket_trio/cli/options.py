@@ -9,6 +9,7 @@ import argparse
 import math
 import re
 from keyword import iskeyword
+from math import inf
 from typing import Final
 
 from rsocket_trio.sizes import parse_size
@@ -22,6 +23,7 @@ __all__ = [
     "add_allow",
     "add_client_tls",
     "add_connection_options",
+    "add_deployment",
     "add_json",
     "add_payload_options",
     "add_prefetch",
@@ -34,14 +36,15 @@ __all__ = [
     "add_verification",
     "add_wiretap",
     "address",
+    "age",
     "any_address",
     "class_name",
     "collector_address",
     "header",
-    "health_path",
     "lumberjack_address",
     "offset",
     "origin",
+    "pages_address",
     "port",
     "positive",
     "rate",
@@ -341,6 +344,49 @@ def add_allow(parser: argparse._ActionsContainer, where: str) -> None:
     )
 
 
+def add_deployment(parser: argparse.ArgumentParser, grace: str) -> None:
+    """Add the options for the health and the end of a server.
+
+    Args:
+        parser: The parser of the command.
+        grace: The help of ``--grace``.
+    """
+    group = parser.add_argument_group("health and end")
+    group.add_argument(
+        "--health",
+        metavar="URL",
+        type=pages_address,
+        action="append",
+        default=[],
+        help="answer probes at this address, for example http://127.0.0.1:8080: a GET of /live with"
+        " 200, of /ready with 200 or 503; ws:// and wss:// addresses answer these paths anyway",
+    )
+    group.add_argument(
+        "--stop-delay",
+        metavar="SECONDS",
+        type=seconds,
+        default=0.0,
+        help="after the first signal only /ready changes, and all is served for so long, until"
+        " balancers send no new clients (default 0)",
+    )
+    group.add_argument(
+        "--stop-spread",
+        metavar="SECONDS",
+        type=seconds,
+        default=0.0,
+        help="then tell each connection within so long, at a random moment, that the server stops,"
+        " so that not all clients connect elsewhere in one moment (default 0)",
+    )
+    group.add_argument("--grace", metavar="SECONDS", type=seconds, default=5.0, help=grace)
+    group.add_argument(
+        "--connection-age",
+        metavar="SECONDS[/GRACE]",
+        type=age,
+        help="tell each connection of this age, 10 %% more or less, that it ends; what is open may"
+        " go on for GRACE seconds (default: without an end)",
+    )
+
+
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """Add the options that set the amount of logging."""
     group = parser.add_mutually_exclusive_group()
@@ -433,16 +479,25 @@ def origin(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def health_path(text: str) -> str:
-    """An argument type: a path for health checks."""
+def pages_address(text: str) -> str:
+    """An argument type: an address where pages are served by HTTP, unchanged."""
     # As above.
-    from rsocket_trio.transports.websocket_handshake import check_health_path
+    from rsocket_trio.transports.pages import HTTP
 
     try:
-        check_health_path(text)
+        parse_uri(text, HTTP)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def age(text: str) -> tuple[float, float]:
+    """An argument type: an age and its grace, in seconds, as in ``3600/60`` or ``3600``."""
+    limit, slash, grace = text.partition("/")
+    try:
+        return above_zero(limit), seconds(grace) if slash else inf
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not SECONDS/GRACE: {error}") from None
 
 
 def address(text: str) -> str:

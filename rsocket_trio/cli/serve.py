@@ -20,7 +20,14 @@ from .access_log import access_log
 from .certificates import asks_certificates, server_context
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
-from .serving import RunningServer, allowed, asks_nobody, serve_until_stopped, warn_of_open
+from .serving import (
+    Deployment,
+    RunningServer,
+    allowed,
+    asks_nobody,
+    serve_until_stopped,
+    warn_of_open,
+)
 from .target import load_target
 
 if TYPE_CHECKING:
@@ -48,10 +55,12 @@ def run(args: argparse.Namespace) -> int:
     encrypted = [uri for uri in args.listen if _parsed(uri).is_encrypted]
     context = server_context(args, encrypted, _ENCRYPTED)
     of_rsio = server_context(args, encrypted, _ENCRYPTED) if rsio else None  # has its own ALPN
+    deployment = Deployment(args)
     options: dict[str, Any] = {
         "max_connections": args.max_connections,
         "allow": _allow(args),
         "reuse_port": args.reuse_port,
+        **deployment.options,
     }
     web = _web_options(args)
     target = load_target(args.target, rsocket=bool(plain), rsio=bool(rsio))
@@ -100,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         async def run() -> int:
             try:
                 return await serve_until_stopped(
-                    start, args.grace, "running streams", None, contexts
+                    start, deployment, "running streams", None, contexts
                 )
             finally:
                 if log is not None:
@@ -134,7 +143,7 @@ class _Servers:
         self.uris = [uri for each in servers for uri in each.uris]
         self._servers = servers
 
-    async def aclose(self, *, grace: float = 5.0) -> None:
+    async def aclose(self, **phases: float) -> None:
         """Stop all of them gracefully, at the same time.
 
         Checkpoint: always.
@@ -142,7 +151,7 @@ class _Servers:
         """
         async with trio.open_nursery() as nursery:
             for each in self._servers:
-                nursery.start_soon(partial(each.aclose, grace=grace))
+                nursery.start_soon(partial(each.aclose, **phases))
 
 
 async def _serve_all(
@@ -191,12 +200,9 @@ def _allow(args: argparse.Namespace) -> Allow | None:
 
 def _web_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `serve` that only WebSocket has a use for."""
-    given = {"--allow-origin": args.allow_origin, "--health-path": args.health_path}
-    if not _any_websocket(args.listen):
-        for option, value in given.items():
-            if value is not None:
-                raise Failure(f"{option} works only with ws:// and wss:// addresses", USAGE)
-    return {"allowed_origins": args.allow_origin, "health_path": args.health_path}
+    if args.allow_origin is not None and not _any_websocket(args.listen):
+        raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
+    return {"allowed_origins": args.allow_origin}
 
 
 def _resume(args: argparse.Namespace) -> ServerResume | None:

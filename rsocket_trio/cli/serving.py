@@ -5,11 +5,18 @@ from __future__ import annotations
 import ipaddress
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
-from rsocket_trio import Allow, Responder, Router
+from rsocket_trio import (
+    Allow,
+    ConnectionAge,
+    Health,
+    Responder,
+    Router,
+)
 from rsocket_trio.os_support import STOP_SIGNALS
 from rsocket_trio.sockets.systemd import notify, watchdog_interval
 from rsocket_trio.sockets.workplace import workplace
@@ -20,7 +27,19 @@ from .hangup import Reloadable, reload_at_hangup
 from .logs import logger
 from .stdio import Writer
 
-__all__ = ["RunningServer", "allowed", "asks_nobody", "serve_until_stopped", "warn_of_open"]
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio import Page
+
+__all__ = [
+    "Deployment",
+    "RunningServer",
+    "allowed",
+    "asks_nobody",
+    "serve_until_stopped",
+    "warn_of_open",
+]
 
 
 class RunningServer(Protocol):
@@ -30,13 +49,59 @@ class RunningServer(Protocol):
     def uris(self) -> Any:
         """The addresses it listens on."""
 
-    async def aclose(self, *, grace: float = ...) -> None:
+    async def aclose(self, *, delay: float = ..., spread: float = ..., grace: float = ...) -> None:
         """Stop gracefully."""
+
+
+class Deployment:
+    """What probes are told of a server, and how it ends, by the options of `add_deployment`.
+
+    Args:
+        args: The options.
+
+    Attributes:
+        health: What ``/ready`` says.
+        options: Arguments that all functions which serve have.
+        phases: Arguments that end a server.
+        pages: More pages by their paths, at the addresses of ``--health``.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        is_worker = workplace() is not None
+        self.health: Final = Health()
+        max_age = None
+        if args.connection_age is not None:
+            limit, grace = args.connection_age
+            max_age = ConnectionAge(limit, grace=grace)
+        self.options: Final[dict[str, Any]] = {"health": self.health, "max_age": max_age}
+        self.phases: Final = {
+            "delay": 0.0 if is_worker else args.stop_delay,  # its parent has waited
+            "spread": args.stop_spread,
+            "grace": args.grace,
+        }
+        self.pages: Final[dict[str, Callable[[], Awaitable[Page]]]] = {}
+        self._addresses: Final[list[str]] = [] if is_worker else args.health
+
+    async def serve_pages(self, nursery: trio.Nursery) -> list[str]:
+        """Begin to answer probes; return the addresses.
+
+        Raises:
+            OSError: An address cannot be used.
+        """
+        if not self._addresses:
+            return []
+        # Importing it takes time, which other servers do not need.
+        from rsocket_trio import health_pages, serve_pages
+
+        pages = {**health_pages(self.health), **self.pages}
+        start = partial(serve_pages, pages, *self._addresses)
+        uris: list[str] = await nursery.start(start)
+        return uris
 
 
 async def serve_until_stopped(
     start: Callable[..., Awaitable[None]],
-    grace: float,
+    deployment: Deployment,
     rest: str,
     work: Callable[[Any], Awaitable[None]] | None = None,
     files: Sequence[Reloadable | None] = (),
@@ -45,7 +110,7 @@ async def serve_until_stopped(
 
     Args:
         start: Runs the server, and gives it to ``task_status``.
-        grace: How long it may go on after the first signal, in seconds.
+        deployment: What probes are told, and how it ends after the first signal.
         rest: What may go on then, for the log.
         work: Runs while the server runs, and gets it. When it returns, the server is stopped.
         files: See `reload_at_hangup`.
@@ -75,16 +140,18 @@ async def serve_until_stopped(
 
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
-            stop = _Stop(nursery, grace, rest)
+            stop = _Stop(nursery, deployment, rest)
             nursery.start_soon(stop.watch, signals)
             nursery.start_soon(_watchdog)
             nursery.start_soon(stop.watch_parent)
             await nursery.start(reload_at_hangup, files, stop.stop)
             try:
-                server = stop.server = await _start(nursery, run)
+                pages = await _start(deployment.serve_pages, nursery)  # before it is ready
+                server = stop.server = await _start(nursery.start, run)
                 if workplace() is None:  # the parent of workers says it
-                    lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)
-                    await Writer().write(lines.encode())
+                    lines = [f"listening on {shown(uri)}\n" for uri in server.uris]
+                    lines += [f"answering probes at {shown(uri)}\n" for uri in pages]
+                    await Writer().write("".join(lines).encode())
                 notify("READY=1")
                 if work is not None:
                     await work(server)
@@ -98,12 +165,11 @@ async def serve_until_stopped(
     return stop.status
 
 
-async def _start(nursery: trio.Nursery, start: Callable[..., Awaitable[None]]) -> RunningServer:
+async def _start(start: Callable[[Any], Awaitable[Any]], argument: object) -> Any:
     try:
-        server: RunningServer = await nursery.start(start)
+        return await start(argument)
     except OSError as error:
         raise Failure(str(error.strerror or error), UNREACHABLE) from error
-    return server
 
 
 async def _watchdog() -> None:
@@ -123,11 +189,11 @@ class _Stop:
         status: The exit status after the signals so far.
     """
 
-    def __init__(self, nursery: trio.Nursery, grace: float, rest: str) -> None:
+    def __init__(self, nursery: trio.Nursery, deployment: Deployment, rest: str) -> None:
         self.server: RunningServer | None = None
         self.status = DONE
         self._nursery = nursery
-        self._grace = grace
+        self._phases = deployment.phases
         self._rest = rest
         self._stopping = False
 
@@ -154,8 +220,12 @@ class _Stop:
 
     async def _close(self, server: RunningServer) -> None:
         notify("STOPPING=1")
-        logger.info("stopping: %s have %g s to finish", self._rest, self._grace)
-        await server.aclose(grace=self._grace)
+        delay, spread, grace = self._phases.values()
+        before = ""
+        if delay or spread:
+            before = f"serving for {delay:g} s, goodbyes within {spread:g} s, then "
+        logger.info("stopping: %s%s have %g s to finish", before, self._rest, grace)
+        await server.aclose(**self._phases)
         self._nursery.cancel_scope.cancel(reason="stopped")
 
 

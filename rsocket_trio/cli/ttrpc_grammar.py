@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .commands import Commands, add_command, add_group
-from .options import above_zero, add_allow, add_verbosity, add_wiretap, positive, seconds
+from .options import above_zero, add_allow, add_deployment, add_verbosity, add_wiretap, positive
 
 __all__ = ["add_ttrpc"]
 
@@ -172,9 +172,10 @@ def _add_serve(group: Commands) -> None:
         "ttrpc_serve",
         "serve services, or a Router",
         'The server prints "listening on URI" for each address when it accepts connections.\n\n'
-        "SIGTERM or Ctrl-C stops the server: it refuses new calls, and running calls have --grace\n"
-        "seconds to finish. A second signal stops it at once. The exit status is 0 after one\n"
-        "signal, 130 (Ctrl-C) or 143 (SIGTERM) after two.",
+        "SIGTERM or Ctrl-C stops the server: after --stop-delay its connections refuse new calls,\n"
+        "each from a moment within --stop-spread on, and running calls have --grace seconds to\n"
+        "finish. A second signal stops it at once. The exit status is 0 after one signal, 130\n"
+        "(Ctrl-C) or 143 (SIGTERM) after two.",
         "app.py --listen unix:///run/app.sock",
         "package.module:services --listen unix:///run/app.sock --listen tcp://127.0.0.1:0",
     )
@@ -194,12 +195,9 @@ def _add_serve(group: Commands) -> None:
         help="address to listen on: unix:///PATH, unix://@NAME, tcp://HOST:PORT or"
         " vsock://CID:PORT; port 0 of TCP means any free port; may be repeated",
     )
-    parser.add_argument(
-        "--grace",
-        metavar="SECONDS",
-        type=seconds,
-        default=5.0,
-        help="how long running calls may continue after the first signal (default 5)",
+    add_deployment(
+        parser,
+        "how long running calls may continue after that (default 5)",
     )
     add_allow(parser, "Unix sockets, cid:N on vsock")
     parser.add_argument(

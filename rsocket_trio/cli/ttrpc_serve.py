@@ -16,7 +16,7 @@ from rsocket_trio.ttrpc.server.service import as_services
 
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
-from .serving import allowed, asks_nobody, serve_until_stopped, warn_of_open
+from .serving import Deployment, allowed, asks_nobody, serve_until_stopped, warn_of_open
 from .target import check_provided, load_object
 
 if TYPE_CHECKING:
@@ -48,14 +48,16 @@ def run(args: argparse.Namespace) -> int:
             map(ttrpc_uri, args.listen),
             "anybody who can connect is served: give it a Router with an authenticate= function",
         )
-    start = partial(_serve, args, target, allow)
-    return trio.run(serve_until_stopped, start, args.grace, "running calls")
+    deployment = Deployment(args)
+    start = partial(_serve, args, target, allow, deployment)
+    return trio.run(serve_until_stopped, start, deployment, "running calls")
 
 
 async def _serve(
     args: argparse.Namespace,
     target: _Served,
     allow: Allow | None,
+    deployment: Deployment,
     *,
     task_status: trio.TaskStatus[TtrpcServer],
 ) -> None:
@@ -64,6 +66,7 @@ async def _serve(
         *args.listen,
         allow=allow,
         max_connections=args.max_connections,
+        **deployment.options,
         task_status=task_status,
     )
 

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from ..config import ConnectionConfig
+from ..health import Health
 from ..interactions.block import Block
 from ..lumberjack import LumberjackConfig
 from ..lumberjack import serve as serve_lumberjack
@@ -21,6 +22,7 @@ from ..routing import Authenticate, Router
 from ..sealed import Sealed, make
 from ..server import serve
 from ..sockets.allowed import Allowed
+from ..sockets.goodbyes import ConnectionAge
 from ..sockets.tls import check_context
 from ..spool import Retention, SpoolConfig, open_spool
 from ..uri import Uri, as_uri
@@ -63,29 +65,33 @@ class Collector(metaclass=Sealed, given="collect gives one to task_status"):
         """Return numbers about this collector."""
         return self._running.statistics()
 
-    def stop(self, *, grace: float = 5.0) -> None:
+    def stop(self, *, delay: float = 0.0, spread: float = 0.0, grace: float = 5.0) -> None:
         """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0.
 
         Raises:
             RuntimeError: The caller is in another thread than the collector.
+            TypeError: An argument is no number.
+            ValueError: It is less than 0, or ``delay`` or ``spread`` is infinite.
         """
-        self._running.stop(grace)
+        self._running.stop(delay, spread, grace)
 
-    async def aclose(self, *, grace: float = 5.0) -> None:
-        """Stop gracefully.
+    async def aclose(self, *, delay: float = 0.0, spread: float = 0.0, grace: float = 5.0) -> None:
+        """Stop gracefully, in the phases of `rsocket_trio.Server.aclose`.
 
-        The collector takes no more events. Those that it has taken are stored and acknowledged.
-        What is not stored after ``grace`` seconds, because the spool is full, is not acknowledged:
-        its senders send it again, except those of fire_and_forget and of subscriptions. Returns
-        when the spool is closed.
+        When all connections are told, the collector takes no more events. Those that it has taken
+        are stored and acknowledged. What is not stored after ``grace`` seconds, because the spool
+        is full, is not acknowledged: its senders send it again, except those of fire_and_forget and
+        of subscriptions. Returns when the spool is closed.
 
         Args:
-            grace: Seconds; 0 cancels at once.
+            delay: As for `rsocket_trio.Server.aclose`.
+            spread: As there.
+            grace: Seconds; with 0 for all three everything is cancelled at once.
 
         Checkpoint: always.
         If cancelled: the collector still stops.
         """
-        self.stop(grace=grace)
+        self.stop(delay=delay, spread=spread, grace=grace)
         await self._running.over.wait()
 
 
@@ -99,6 +105,8 @@ async def collect(
     ssl_context: ssl.SSLContext | None = None,
     subscribe_ssl_context: ssl.SSLContext | None = None,
     max_connections: int | None = None,
+    max_age: ConnectionAge | None = None,
+    health: Health | None = None,
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
     authenticate: Authenticate | None = None,
@@ -133,6 +141,8 @@ async def collect(
         subscribe_ssl_context: TLS of the publishers with TLS. By default Python's default context.
         max_connections: The connections of RSocket that may be open at once, and as many of
             Lumberjack. By default only the system limits them.
+        max_age: How old a connection may be; see `rsocket_trio.ConnectionAge`. By default any age.
+        health: As for `rsocket_trio.serve`.
         allowed_origins: WebSocket: the web pages that may connect, as for `rsocket_trio.serve`. By
             default none may.
         allow: Whom to let in by RSocket, as for `rsocket_trio.serve`. By default all.
@@ -195,6 +205,8 @@ async def collect(
                                 config=lumberjack,
                                 ssl_context=for_senders,
                                 max_connections=max_connections,
+                                max_age=max_age,
+                                health=health,
                             )
                             running.add(await nursery.start(start))
                         if others:
@@ -205,6 +217,8 @@ async def collect(
                                 config=rsocket,
                                 ssl_context=for_others,
                                 max_connections=max_connections,
+                                max_age=max_age,
+                                health=health,
                                 allowed_origins=origins,
                                 allow=allow,
                             )

@@ -9,6 +9,7 @@ from typing import Final
 import trio
 
 from ..entrance import Home
+from ..field_checks import argument, number
 from ..lumberjack import LumberjackServer
 from ..server import Server
 from ..sockets.serving import RunningServer
@@ -44,6 +45,7 @@ class Running:
         self._servers: Final[list[RunningServer]] = []
         self._subscribers: Final[list[Subscriber]] = []
         self._began_at: Final = spool.head
+        self._taking: Final = trio.CancelScope()
         self._scope: Final = trio.CancelScope()
         self._home: Final = Home()
 
@@ -79,15 +81,24 @@ class Running:
             subscriptions=tuple(each.statistics() for each in self._subscribers),
         )
 
-    def stop(self, grace: float) -> None:
+    def stop(self, delay: float, spread: float, grace: float) -> None:
         """Begin to stop; a later call can only make it quicker."""
         self._home.check("this collector")
-        self._scope.deadline = min(self._scope.deadline, trio.current_time() + grace)
+        argument("delay", delay, number(at_least=0, finite=True))
+        argument("spread", spread, number(at_least=0, finite=True))
+        argument("grace", grace, number(at_least=0))
+        taking = trio.current_time() + delay + spread
+        self._taking.deadline = min(self._taking.deadline, taking)
+        self._scope.deadline = min(self._scope.deadline, taking + grace)
+        if not delay + spread:
+            self._take_no_more()
+        for server in self._servers:
+            server.stop(delay=delay, spread=spread, grace=grace)
+
+    def _take_no_more(self) -> None:
         if not self._storage.stopping.is_set():
             self._storage.stopping.set()
             self._ingest.stop()
-        for server in self._servers:
-            server.stop(grace=grace)
 
     async def run(self, nursery: trio.Nursery) -> None:
         """Run until stopped; then store what has been taken, and cancel the nursery.
@@ -95,7 +106,9 @@ class Running:
         Raises:
             SpoolFailed: The spool has failed for good.
         """
-        await self._storage.stopping.wait()
+        with self._taking:
+            await self._storage.stopping.wait()
+        self._take_no_more()
         if self._storage.failure is not None:
             raise self._storage.failure
         with self._scope:

@@ -13,6 +13,7 @@ import trio
 
 from ..errors import ConnectFailed, ConnectionClosed
 from ..field_checks import FUNCTION, argument, optional
+from ..health import Health, check_health
 from ..interactions.isolation import contained, parted
 from ..interactions.leftovers import isolated
 from ..lifespan import served_within
@@ -23,6 +24,7 @@ from ..sealed import Sealed, make
 from ..sockets.allowed import Allowed, check_allowed
 from ..sockets.connected import Peer
 from ..sockets.connection_limit import ConnectionCounts, counts_of
+from ..sockets.goodbyes import ConnectionAge, Goodbyes, check_age
 from ..sockets.listen import listen_for
 from ..sockets.serving import RunningServer, Serving
 from ..sockets.shared import check_reuse_port
@@ -30,6 +32,7 @@ from ..sockets.tls import check_context
 from ..statistics import Refused, RouteStatistics, WireStatistics
 from ..transports.base import FrameTransport
 from ..transports.listen import arrivals_at, check_web_options
+from ..transports.pages import health_pages
 from ..uri import Uri
 from .addresses import rsio_uri
 from .carrier import OpenTransport, as_transport, offer_alpn, rsio_over
@@ -44,8 +47,6 @@ __all__ = ["OnConnection", "RsioServer", "RsioStatistics", "serve", "serve_strea
 
 OnConnection: TypeAlias = Callable[[Connection], Awaitable[object]]
 """Called for each connection, behind the hello of the peer, in a task of the connection."""
-
-STOPPING: Final = "the server is being stopped"
 
 
 @attrs.frozen(kw_only=True)
@@ -71,14 +72,17 @@ class RsioStatistics(WireStatistics):
 class _Registry:
     """The connections of a server."""
 
-    def __init__(self, host: Host, on_connection: OnConnection | None) -> None:
+    def __init__(
+        self, host: Host, on_connection: OnConnection | None, max_age: ConnectionAge | None
+    ) -> None:
         self._host: Final = host
         self._on_connection: Final = on_connection
         self.links: dict[Link, Peer] = {}
         self.refused: Counter[str] = Counter()
         self.accepted = 0
         self.published = 0
-        self.stopping = False
+        # A goodbye ends every stream of both ends: the other half of the grace is for goodbyes.
+        self.goodbyes: Final = Goodbyes(max_age, share=0.5)
 
     async def serve(self, transport: FrameTransport) -> None:
         """Serve one connection to its end; errors are logged and not raised.
@@ -99,16 +103,15 @@ class _Registry:
             return
         self.links[link] = peer
         self.accepted += 1
-        if self.stopping:
-            link.drain(STOPPING)
         try:
-            await within(
-                block,
-                partial(link.run, partial(self._begin, connection)),
-                peer,
-                peer="the client",
-                patience=self._host.config.connect_timeout,
-            )
+            with self.goodbyes.entered(peer):
+                await within(
+                    block,
+                    partial(link.run, partial(self._begin, connection)),
+                    peer,
+                    peer="the client",
+                    patience=self._host.config.connect_timeout,
+                )
         finally:
             del self.links[link]
             self.published += link.publications.opened
@@ -135,12 +138,6 @@ class _Registry:
             if cancelled is not None:
                 raise cancelled from None
 
-    def stop(self, grace: float) -> None:
-        """Accept no more subscriptions; say goodbye when they have ended, or the time is over."""
-        self.stopping = True
-        for link in list(self.links):
-            link.drain(STOPPING, deadline=trio.current_time() + grace)
-
     def statistics(self, counts: ConnectionCounts) -> RsioStatistics:
         return RsioStatistics(
             connections=len(self.links),
@@ -156,8 +153,8 @@ class _Registry:
 class RsioServer(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
     """A running server; `serve` makes it and gives it to ``task_status``.
 
-    When it stops, it refuses new subscriptions. A connection gets a goodbye when its last stream
-    has ended, or when half of the time of grace is over.
+    When it stops, each connection refuses new subscriptions from a moment within ``spread`` on. It
+    gets a goodbye when its last stream has ended, or when half of the time of grace is over.
 
     Attributes:
         uris: The addresses it listens on, with their real ports.
@@ -175,10 +172,6 @@ class RsioServer(RunningServer, metaclass=Sealed, given="serve gives one to task
     def _peers(self) -> Iterable[Peer]:
         return self._registry.links.values()
 
-    def _stop_connections(self, grace: float) -> None:
-        # The other half is for the goodbyes.
-        self._registry.stop(grace / 2)
-
 
 async def serve(
     target: Served,
@@ -188,9 +181,10 @@ async def serve(
     extensions: Sequence[Extension] = (),
     on_connection: OnConnection | None = None,
     max_connections: int | None = None,
+    max_age: ConnectionAge | None = None,
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
-    health_path: str | None = None,
+    health: Health | None = None,
     data_mime_type: str | None = None,
     reuse_port: bool = False,
     task_status: trio.TaskStatus[RsioServer] = trio.TASK_STATUS_IGNORED,
@@ -216,12 +210,13 @@ async def serve(
             connection, whose end cancels it.
         max_connections: The connections that may be open at once over all addresses. One more is
             closed at once, on WebSocket with HTTP 503. By default only the system limits them.
+        max_age: How old a connection may be; see `rsocket_trio.ConnectionAge`. By default any age.
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``.
             By default only pages of the server's own host may, as for `rsocket_trio.serve`.
         allow: Whom to let in: an `Allow` with users or groups of this machine, for Unix sockets;
             or a function of the `TransportInfo` that returns a bool, and may be async. Others are
             disconnected at once, before anything of the protocol is read. By default all.
-        health_path: WebSocket: a path for health checks, as for `rsocket_trio.serve`.
+        health: As for `rsocket_trio.serve`.
         data_mime_type: For a Router: the MIME type of its results; JSON by default.
         reuse_port: As for `rsocket_trio.serve`.
         task_status: Gets the `RsioServer` when every address accepts connections.
@@ -239,11 +234,12 @@ async def serve(
     """
     if not uris:
         raise ValueError('name an address to listen on, e.g. "rsio://127.0.0.1:7980"')
-    registry = _registry(target, config, extensions, on_connection, data_mime_type)
+    registry = _registry(target, config, extensions, on_connection, data_mime_type, max_age)
     parsed = [rsio_uri(uri) for uri in uris]
     check_allowed(allow, parsed)
+    check_health(health)
     check_context(ssl_context, parsed, server_side=True)
-    origins = check_web_options(parsed, allowed_origins, health_path)
+    origins = check_web_options(parsed, allowed_origins)
     check_reuse_port(reuse_port, parsed)
     counts = counts_of(max_connections)
     arrivals = partial(
@@ -255,19 +251,19 @@ async def serve(
         counts=counts,
         allowed_origins=origins,
         allow=allow,
-        health_path=health_path,
+        pages=None if health is None else health_pages(health),
         reuse_port=reuse_port,
     )
     for uri in parsed:
         offer_alpn(uri, ssl_context)
-    serving = Serving()
+    serving = Serving(registry.goodbyes, health)
     server = make(RsioServer, serving, registry, counts)
     listeners = [(uri, partial(listen_for, arrivals(uri))) for uri in parsed]
     lifespan = lifespan_of(target)
     await serving.run(
         listeners,
         lambda: task_status.started(server),
-        lambda listening: served_within(lifespan, listening, partial(registry.stop, 0)),
+        lambda listening: served_within(lifespan, listening, serving.part),
     )
 
 
@@ -301,7 +297,7 @@ async def serve_stream(
     registry = _registry(target, config, extensions, on_connection, data_mime_type)
     async with as_transport(stream) as transport:
         serving = partial(registry.serve, transport)
-        await served_within(lifespan_of(target), serving, partial(registry.stop, 0))
+        await served_within(lifespan_of(target), serving, partial(registry.goodbyes.stop, 0, 0))
 
 
 def _registry(
@@ -310,8 +306,10 @@ def _registry(
     extensions: Sequence[Extension],
     on_connection: OnConnection | None,
     data_mime_type: str | None,
+    max_age: ConnectionAge | None = None,
 ) -> _Registry:
     check_config(config)
+    check_age(max_age)
     check_served(target)
     argument("on_connection", on_connection, optional(FUNCTION))
-    return _Registry(Host(target, config, extensions, data_mime_type), on_connection)
+    return _Registry(Host(target, config, extensions, data_mime_type), on_connection, max_age)

@@ -8,6 +8,7 @@ The modules, in reading order. Streams by address:
 - ``byte_stream``: a connected stream, and the facts about it
 - ``dial``: from an address to a connected stream, for clients
 - ``listen``: a task for each connection that arrives at an address
+- ``goodbyes``: when connections are told that they end
 - ``serving``: listen at several addresses until stopped; the base of servers
 
 Kinds of sockets:

@@ -22,7 +22,7 @@ from .allowed import Allowed, NotAllowed, admit
 from .byte_stream import ByteStream, connected
 from .connection_limit import ConnectionCounts
 from .failures import describe_failure
-from .farewell import half_close
+from .farewell import LINGER, half_close
 from .patient_listener import PatientListener
 from .peer import socket_addresses
 from .systemd import activated
@@ -107,8 +107,8 @@ async def listen_for(
         OSError: The address cannot be listened on.
 
     Checkpoint: always.
-    If cancelled: the listeners are closed, and connections whose handshake is not finished; the
-    others stay open in ``handler_nursery``.
+    If cancelled: the listeners are closed. Connections stay open in ``handler_nursery``, and those
+    that the system had accepted get there too; a handshake may take `LINGER` from then on.
     """
     if uri.is_encrypted and arrivals.ssl_context is None:
         raise ValueError(f"{shown(uri)} needs an ssl_context with a certificate")
@@ -123,10 +123,15 @@ async def listen_for(
         for each in handed:
             serve, handler.excess = partial(each.counted, handler.serve), each.excess
         task_status.started(bound)
-        patient = [PatientListener(listener, uri) for listener in listeners]
+        # The queue of an inherited socket is for the process that has it next.
+        takes = handler_nursery is not None and not is_opened(uri)
+        patient = [PatientListener(each, uri, takes_last=takes) for each in listeners]
         try:
             await trio.serve_listeners(serve, patient, handler_nursery=handler_nursery)
         finally:
+            for stream in (stream for each in patient for stream in each.last):
+                assert handler_nursery is not None  # `takes`
+                handler_nursery.start_soon(handler.serve_last, stream)
             if drain_nursery is not None and late:
                 drain_nursery.start_soon(trio.serve_listeners, handler.refuse_late, late)
     finally:
@@ -197,22 +202,32 @@ class _ConnectionHandler(Generic[T]):
     stopped: bool = attrs.field(default=False, init=False)
 
     def stop(self) -> None:
-        """End the handshakes: a client that does not finish one would delay the end of a server."""
+        """End the handshakes soon: a client that finishes none would delay the end of a server.
+
+        One that does is served, so the server of its wire can tell it that it stops.
+        """
         self.stopped = True
         for scope in self.handshakes:
-            scope.cancel(reason="the server is being stopped")
+            scope.deadline = min(scope.deadline, trio.current_time() + LINGER)
 
     @contextmanager
     def _handshake(self) -> Iterator[None]:
         """Limit the time of a handshake; it also ends if the listening ends."""
         with trio.move_on_after(self.arrivals.handshake_timeout) as scope:
             if self.stopped:
-                scope.cancel(reason="the server is being stopped")
+                scope.deadline = min(scope.deadline, trio.current_time() + LINGER)
             self.handshakes.add(scope)
             try:
                 yield
             finally:
                 self.handshakes.remove(scope)
+
+    async def serve_last(self, stream: trio.SocketStream) -> None:
+        """Serve one connection that was in the queue when the listening ended, and close it."""
+        try:
+            await self.serve(stream)
+        finally:
+            await trio.aclose_forcefully(stream)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection from its handshake to its end.

@@ -69,9 +69,13 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
     Args:
         listener: The listener on the socket.
         path: The path of the socket file that it made.
+
+    Attributes:
+        socket: The socket.
     """
 
     def __init__(self, listener: trio.SocketListener, path: str) -> None:
+        self.socket = listener.socket
         self._listener = listener
         self._path = path
         self._identity = _identity(path)

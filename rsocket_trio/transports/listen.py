@@ -17,7 +17,8 @@ from ..uri import Uri, as_uri, schemes_with
 from .base import FrameTransport
 from .origins import Origins, normal_origins
 from .over_stream import transport_over
-from .websocket_handshake import Endpoint, check_health_path, refuse_websocket
+from .pages import Pages, check_pages
+from .websocket_handshake import Endpoint, refuse_websocket
 
 __all__ = ["accept_transports", "arrivals_at", "check_web_options"]
 
@@ -32,7 +33,7 @@ async def accept_transports(
     max_connections: int | ConnectionLimit | None = None,
     allowed_origins: Collection[str] | None = None,
     allow: Allowed | None = None,
-    health_path: str | None = None,
+    pages: Pages | None = None,
     reuse_port: bool = False,
     handler_nursery: trio.Nursery | None = None,
     drain_nursery: trio.Nursery | None = None,
@@ -59,16 +60,16 @@ async def accept_transports(
         allow: Whom to let in, asked before the handshake of WebSocket: an
             `rsocket_trio.sockets.allowed.Allow`, or a function of the `TransportInfo`. By default
             all.
-        health_path: WebSocket: a path that is answered with HTTP 200, for health checks, and with
-            503 while ``drain_nursery`` goes on behind the listening.
+        pages: WebSocket: pages for requests of HTTP, such as health checks. They are there also
+            while ``drain_nursery`` goes on behind the listening.
         reuse_port: Whether other processes may listen on the same port of TCP.
         handler_nursery: The nursery for connections, if they should outlive the listening.
         drain_nursery: See ``rsocket_trio.sockets.listen.listen_for``.
         task_status: Gets the addresses with their real ports, when they accept connections.
 
     Raises:
-        TypeError: ``uri``, ``max_connections``, ``allowed_origins`` or ``health_path`` is of a
-            wrong type.
+        TypeError: ``uri``, ``max_connections``, ``allowed_origins`` or ``pages`` is of a wrong
+            type.
         ValueError: The address, an origin or the path is not valid, or ``ssl_context`` is missing.
         OSError: The address cannot be listened on.
 
@@ -77,7 +78,8 @@ async def accept_transports(
     """
     uri = as_uri(uri)
     check_context(ssl_context, server_side=True)
-    check_health_path(health_path)
+    if pages is not None:
+        check_pages(pages)
     arrivals = arrivals_at(
         uri,
         partial(transport_over, max_frame_size=max_frame_size),
@@ -87,7 +89,7 @@ async def accept_transports(
         counts=counts_of(max_connections),
         allowed_origins=normal_origins(allowed_origins),
         allow=allow,
-        health_path=health_path,
+        pages=pages,
         reuse_port=reuse_port,
     )
     await listen_for(
@@ -109,7 +111,7 @@ def arrivals_at(
     counts: ConnectionCounts,
     allowed_origins: Origins = None,
     allow: Allowed | None = None,
-    health_path: str | None = None,
+    pages: Pages | None = None,
     reuse_port: bool = False,
 ) -> Arrivals[FrameTransport]:
     """Return how connections that arrive at an address are handled, on every wire of transports.
@@ -123,10 +125,10 @@ def arrivals_at(
         counts: Counts the open connections.
         allowed_origins: WebSocket: the web pages that may connect.
         allow: Whom to let in; ``None`` lets all in.
-        health_path: WebSocket: a path for health checks.
+        pages: WebSocket: pages for requests of HTTP.
         reuse_port: Whether other processes may listen on the same port of TCP.
     """
-    endpoint = Endpoint(path=uri.path, allowed_origins=allowed_origins, health_path=health_path)
+    endpoint = Endpoint(path=uri.path, allowed_origins=allowed_origins, pages=pages or {})
     return Arrivals(
         shake_hands=partial(make, uri=uri, shake_hands=endpoint.accept),
         handle=handle,
@@ -135,15 +137,13 @@ def arrivals_at(
         counts=counts,
         has_handshake=uri.is_websocket,
         allow=allow,
-        refuse=refuse_websocket if uri.is_websocket else None,
-        drains=uri.is_websocket and health_path is not None,
+        refuse=partial(refuse_websocket, endpoint) if uri.is_websocket else None,
+        drains=uri.is_websocket and bool(pages),
         reuse_port=reuse_port,
     )
 
 
-def check_web_options(
-    uris: Sequence[Uri], allowed_origins: Collection[str] | None, health_path: str | None
-) -> Origins:
+def check_web_options(uris: Sequence[Uri], allowed_origins: Collection[str] | None) -> Origins:
     """Check the options of a server that only WebSocket has a use for; return the normal origins.
 
     Raises:
@@ -151,12 +151,9 @@ def check_web_options(
         ValueError: One is not valid, or no address is one of WebSocket.
     """
     origins = normal_origins(allowed_origins)
-    check_health_path(health_path)
-    given = {"allowed_origins": origins, "health_path": health_path}
-    for name, value in given.items():
-        if value is not None and not any(uri.is_websocket for uri in uris):
-            schemes = schemes_with(uris[0], lambda each: each.is_websocket)
-            raise ValueError(
-                f"{name} is given, but no address is {schemes}: add one, or leave {name} out"
-            )
+    if origins is not None and not any(uri.is_websocket for uri in uris):
+        schemes = schemes_with(uris[0], lambda each: each.is_websocket)
+        raise ValueError(
+            f"allowed_origins is given, but no address is {schemes}: add one, or leave it out"
+        )
     return origins

@@ -14,8 +14,9 @@ from typing import Final, NoReturn, TypeAlias
 import attrs
 import trio
 
-from ..escapes import size_only
+from ..escapes import printable, size_only
 from ..field_checks import COUNT, FUNCTION, TEXT, argument, instance_of, whole
+from ..health import Health
 from ..log_policy import logger
 from ..sockets.byte_stream import ByteStream
 from ..sockets.connection_limit import counts_of
@@ -31,7 +32,7 @@ from .http_head import (
     status_text,
 )
 
-__all__ = ["HTTP", "Page", "Pages", "check_pages", "send_page", "serve_pages"]
+__all__ = ["HTTP", "Page", "Pages", "check_pages", "health_pages", "send_page", "serve_pages"]
 
 HTTP: Final = "http"
 """The wire of the addresses of pages."""
@@ -92,6 +93,35 @@ def check_pages(pages: Pages) -> None:
         argument(f"the page {path!r}", function, FUNCTION)
         if not re.fullmatch(r"/[!-~]*", path) or "?" in path or "#" in path:
             raise ValueError(f"{path!r} is no path of a page: one looks like '/metrics'")
+
+
+def health_pages(health: Health) -> dict[str, Callable[[], Awaitable[Page]]]:
+    """Return the pages of a `Health`, for `serve_pages`.
+
+    ``/live`` is answered with 200 as long as the process can answer: ask there whether to restart
+    it. ``/ready`` has 200 or 503: ask there whether to send it new clients.
+
+    Args:
+        health: Is asked for each request.
+
+    Raises:
+        TypeError: It is no `Health`.
+    """
+    argument("health", health, instance_of(Health))
+
+    async def live() -> Page:
+        await trio.lowlevel.checkpoint()
+        return Page(b"live\n")
+
+    async def ready() -> Page:
+        condition = await health.ready()
+        if condition.ready:
+            return Page(b"ready\n")
+        lines = ["not ready", *(f"{name}: {why}" for name, why in condition.reasons.items())]
+        text = "\n".join(map(printable, lines if health.explain else lines[:1]))
+        return Page(f"{text}\n".encode(), 503)
+
+    return {"/live": live, "/ready": ready}
 
 
 async def serve_pages(

@@ -11,6 +11,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final, NoReturn
 
@@ -30,12 +31,14 @@ from .http_head import (
     Fields,
     HeadTooLong,
     Refusal,
+    RequestHead,
     parse_request,
     read_head,
     send_answer,
     status_text,
 )
 from .origins import Origins, may_connect
+from .pages import Pages, send_page
 
 __all__ = [
     "MAX_BODY_SIZE",
@@ -43,7 +46,6 @@ __all__ = [
     "Endpoint",
     "Handshake",
     "accept_websocket",
-    "check_health_path",
     "normal_headers",
     "refuse_websocket",
     "request_websocket",
@@ -87,12 +89,12 @@ class Endpoint:
     Attributes:
         path: The path of the WebSocket; other paths are answered with 404. Any query is allowed.
         allowed_origins: The web pages that may connect, made by `normal_origins`.
-        health_path: A path that is answered with 200, for health checks.
+        pages: Pages for requests that ask for no WebSocket, e.g. health checks.
     """
 
     path: str
     allowed_origins: Origins = None
-    health_path: str | None = None
+    pages: Pages = attrs.field(factory=dict, repr=False)
 
     async def accept(self, connected: ByteStream) -> Handshake:
         """Call `accept_websocket` for a connection.
@@ -118,20 +120,6 @@ class Handshake:
     path: str = attrs.field(repr=without_query)
     headers: tuple[tuple[str, str], ...] = attrs.field(repr=names_only)
     trailing_data: bytes = b""
-
-
-def check_health_path(path: str | None) -> None:
-    """Check the path for health checks.
-
-    Raises:
-        TypeError: It is no text.
-        ValueError: It is no path, or has a query.
-    """
-    if path is None:
-        return
-    argument("health_path", path, TEXT)
-    if not re.fullmatch(r"/[!-~]*", path) or "?" in path or "#" in path:
-        raise ValueError(f"{path!r} is no path for health checks: one looks like '/healthz'")
 
 
 async def request_websocket(
@@ -281,9 +269,13 @@ async def accept_websocket(
     """
     head, early = await _read_request(stream)
     try:
-        request = _checked(head, early, endpoint, local)
+        asked = parse_request(head)
+        if not _asks_page(asked, endpoint):
+            request = _checked(asked, early, endpoint, local)
     except Refusal as refusal:
         await _answer(stream, refusal)
+    if _asks_page(asked, endpoint):
+        await send_page(stream, endpoint.pages[asked.path], asked)
     fields = request.fields
     answer = [
         "HTTP/1.1 101 Switching Protocols",
@@ -323,21 +315,27 @@ class _Request:
     fields: Fields
 
 
-def _checked(head: bytes, early: bytes, endpoint: Endpoint, local: str) -> _Request:
+def _asks_page(request: RequestHead, endpoint: Endpoint) -> bool:
+    """Whether a request asks for one of the pages, and for no WebSocket."""
+    plain = request.method in {b"GET", b"HEAD"} and not _asks_websocket(request)
+    return plain and request.path in endpoint.pages
+
+
+def _asks_websocket(request: RequestHead) -> bool:
+    return "websocket" in request.fields.tokens("upgrade")
+
+
+def _checked(request: RequestHead, early: bytes, endpoint: Endpoint, local: str) -> _Request:
     """Check a request (RFC 6455, section 4.2.1).
 
     Raises:
         Refusal: What the client is to be answered.
     """
-    request = parse_request(head)
     fields, method, path = request.fields, request.method, request.path
-    asks = "websocket" in fields.tokens("upgrade")
-    if not asks and method in {b"GET", b"HEAD"}:
-        if path == endpoint.health_path:
-            raise _Plain(200, "OK", method=method)
-        if path == endpoint.path.partition("?")[0]:
-            why = "This is no page: ask for a WebSocket, with 'Upgrade: websocket'"
-            raise _Plain(426, why, method=method)
+    asks = _asks_websocket(request)
+    if not asks and method in {b"GET", b"HEAD"} and path == endpoint.path.partition("?")[0]:
+        why = "This is no page: ask for a WebSocket, with 'Upgrade: websocket'"
+        raise _Plain(426, why, method=method)
     if path != endpoint.path.partition("?")[0]:
         why = "There is no WebSocket at this path"
         raise (Refusal if asks else _Plain)(404, why, method=method)
@@ -372,22 +370,28 @@ def _accept_token(key: bytes) -> str:
     return base64.b64encode(digest).decode("ascii")
 
 
-async def refuse_websocket(stream: trio.abc.Stream, why: str) -> NoReturn:
-    """Answer any request with HTTP 503: not now.
+async def refuse_websocket(endpoint: Endpoint, stream: trio.abc.Stream, why: str) -> NoReturn:
+    """Answer any request with HTTP 503: not now. But the pages are there.
 
     Args:
+        endpoint: What there is at this address.
         stream: The connected stream. It is left open.
         why: A sentence without its full stop.
 
     Raises:
-        ConnectFailed: Always, after the answer is sent.
+        ConnectFailed: After the answer is sent.
+        NoHandshake: After a page is sent.
         trio.BrokenResourceError: The connection broke.
 
     Checkpoint: always.
     If cancelled: you can only close the stream then.
     """
     # Read first: closing with an unread request resets the connection, and the answer is lost.
-    await _read_request(stream)
+    head, _ = await _read_request(stream)
+    with suppress(Refusal):
+        asked = parse_request(head)
+        if _asks_page(asked, endpoint):
+            await send_page(stream, endpoint.pages[asked.path], asked)
     await _answer(stream, Refusal(503, why))
 
 
@@ -412,7 +416,7 @@ async def _answer(stream: trio.abc.Stream, refusal: Refusal) -> NoReturn:
     if isinstance(refusal, _Plain):
         raise NoHandshake(
             f"answered a request that asks for no WebSocket with HTTP {status_text(status)}",
-            expected=status == HTTPStatus.OK,
+            expected=False,
         )
     raise ConnectFailed(
         f"refused a WebSocket handshake with HTTP {status_text(status)}:"

@@ -6,9 +6,10 @@ from functools import partial
 
 from rsocket_trio.cli.event_printer import EventPrinter
 from rsocket_trio.cli.event_storage import EventStorage
+from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.cli.interrupt import interruptible
 from rsocket_trio.cli.pace import Pace
-from rsocket_trio.cli.serving import serve_until_stopped
+from rsocket_trio.cli.serving import Deployment, serve_until_stopped
 from rsocket_trio.cli.stdio import Writer
 from rsocket_trio.lumberjack import serve
 from rsocket_trio.spool import open_spool
@@ -77,4 +78,6 @@ async def _(scene: Scene) -> Call:
     async def work(server) -> None:
         """Nothing to do, so the server is stopped."""
 
-    return partial(serve_until_stopped, partial(serve, nothing, ADDRESS), 0, "connections", work)
+    options = build_parser().parse_args(["lumberjack", "serve", "--listen", ADDRESS])
+    start = partial(serve, nothing, ADDRESS)
+    return partial(serve_until_stopped, start, Deployment(options), "connections", work)

@@ -15,6 +15,7 @@ from rsocket_trio.routing.caller import Caller
 from rsocket_trio.routing.converted_streams import DecodedChannel
 from rsocket_trio.sealed import make
 from rsocket_trio.service import Registry, Service
+from rsocket_trio.sockets.goodbyes import Goodbyes
 from rsocket_trio.stopping import Stopping
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports.memory import memory_transport_pair
@@ -283,7 +284,7 @@ async def _(scene: Scene) -> Call:
         lease=None,
         protocols=("rsocket",),
         sessions=None,
-        registry=Registry(),
+        registry=Registry(Goodbyes()),
     )
     return partial(service.serve, await transport_of_a_client_that_left())
 

@@ -17,6 +17,7 @@ from rsocket_trio.sockets.connection_limit import ConnectionCounts
 from rsocket_trio.sockets.departure import wait_gone
 from rsocket_trio.sockets.dial import dial
 from rsocket_trio.sockets.direct import DirectStream
+from rsocket_trio.sockets.goodbyes import Goodbyes
 from rsocket_trio.sockets.hybrid_vsock import request_port
 from rsocket_trio.sockets.listen import Arrivals, listen_for, open_listeners
 from rsocket_trio.sockets.patient_listener import PatientListener
@@ -313,15 +314,20 @@ async def _(scene: Scene) -> Call:
     return call
 
 
+@row("sockets.goodbyes.Goodbyes.run")
+async def _(scene: Scene) -> Call:
+    return endless(Goodbyes().run)
+
+
 @row("sockets.serving.Serving.run")
 async def _(scene: Scene) -> Call:
-    serving = Serving()
+    serving = Serving(Goodbyes())
 
     async def listen(uri: Uri, *, handler_nursery, drain_nursery, task_status) -> None:
         task_status.started([uri])
 
     async def call() -> None:
-        await serving.run([(ANY_PORT, listen)], partial(serving.stop, 0), lambda run: run())
+        await serving.run([(ANY_PORT, listen)], partial(serving.stop, 0, 0, 0), lambda run: run())
 
     return call
 
@@ -333,6 +339,6 @@ async def _(scene: Scene) -> Call:
 
 @row("sockets.serving.Serving.wait_stopped")
 async def _(scene: Scene) -> Call:
-    serving = Serving()
-    await serving.run([], lambda: serving.stop(0), lambda run: run())
+    serving = Serving(Goodbyes())
+    await serving.run([], lambda: serving.stop(0, 0, 0), lambda run: run())
     return serving.wait_stopped

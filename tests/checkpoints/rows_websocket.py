@@ -137,7 +137,7 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(b"GET / HTTP/1.1\r\n\r\n")
-    return raising(ConnectFailed, partial(refuse_websocket, here, "No"))
+    return raising(ConnectFailed, partial(refuse_websocket, Endpoint(path="/path"), here, "No"))
 
 
 def websocket(stream: trio.abc.Stream, **settings) -> WsprotoTransport:

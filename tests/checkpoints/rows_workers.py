@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import socket
 from functools import partial
 
 import trio
 
+from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.cli.serve_workers import supervise_until_stopped
 from rsocket_trio.uri import parse_uri
 from rsocket_trio.workers import Workers, serve_workers
@@ -71,5 +71,6 @@ async def _(scene: Scene) -> Call:
 
 @row("cli.serve_workers.supervise_until_stopped")
 async def _(scene: Scene) -> Call:
-    args = argparse.Namespace(argv=[], workers=0, max_connections=None, start_timeout=1, grace=0)
+    args = build_parser().parse_args(["serve", "app.py", "--listen", ADDRESS])
+    args.argv, args.workers = [], 0
     return endless(supervise_until_stopped, args, PLACES)

@@ -233,11 +233,11 @@ def test_pages_and_health_checks(
 ) -> None:
     """A stranger's page may connect if the option says so; a health check is answered."""
     (tmp_path / "app.py").write_text(APP)
-    listen = ["--listen", "ws://127.0.0.1:0/x", "--health-path", "/healthz"]
+    listen = ["--listen", "ws://127.0.0.1:0/x"]
     serving = Serving(start_cli("serve", "app.py", *listen, *origins))
     done = program("stream", "--raw", serving.uri, "0", "--header", "Origin: https://evil.example")
     assert done.returncode == (0 if origins else 3), done.stderr
-    with urlopen(f"http{serving.uri[2:-1]}healthz") as answer:
+    with urlopen(f"http{serving.uri[2:-1]}ready") as answer:
         assert answer.status == 200
 
 
@@ -246,8 +246,11 @@ def test_pages_and_health_checks(
     [
         (["--allow-origin", "https://a.example"], "--allow-origin works only with ws:// and"),
         (["--allow-origin", "a.example"], "'a.example' is not an origin"),
-        (["--health-path", "/healthz"], "--health-path works only with ws:// and wss://"),
-        (["--health-path", "healthz"], "'healthz' is no path for health checks"),
+        (["--health", "tcp://127.0.0.1:1"], "one of http"),
+        (["--health", "http://127.0.0.1:1/ready"], "has no path"),
+        (["--connection-age", "0"], "'0' is not SECONDS/GRACE"),
+        (["--connection-age", "5/x"], "'5/x' is not SECONDS/GRACE"),
+        (["--stop-delay", "inf"], "'inf' is not a number of seconds"),
         (["--max-connections", "0"], "--max-connections"),
     ],
 )

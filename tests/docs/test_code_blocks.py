@@ -15,6 +15,7 @@ and by what the HTML comment above it says:
     console                    after each ``$`` a command, then its output; ``rsocket-trio serve``
                                and others of `SERVING` go on in the background
     java                       not run here: tests/interop/test_spring_types.py does it
+    yaml, dockerfile           not run here: tests/docs/test_deploy_page.py reads them
     <!-- files of: page.md --> at the start, the files of that page are written
     sh                         not run: every line is in NOT_RUN, with the reason
 
@@ -164,7 +165,7 @@ class Runner:
                 self.console(text)
             case "sh", "":
                 assert [line for line in text.splitlines() if line not in NOT_RUN] == []
-            case (("text" | "java"), ""):
+            case (("text" | "java" | "yaml" | "dockerfile"), ""):
                 pass
             case _:
                 pytest.fail(f"a block of {language!r}, marked {mark!r}, cannot be run")

@@ -34,7 +34,7 @@ LAYERS = [
     ["frames", "metadata"],
     ["protocol"],
     ["log_text", "sizes"],
-    ["log_policy", "os_support", "private_files", "one_waiter", "entrance", "stopping"],
+    ["log_policy", "os_support", "private_files", "one_waiter", "entrance", "stopping", "health"],
     ["process_lock"],
     ["sockets"],
     ["transports"],

@@ -16,7 +16,15 @@ import trio.testing
 import trustme
 
 import rsocket_trio
-from rsocket_trio import ClientResume, ConnectFailed, ConnectionLost, Router, lumberjack, rsio
+from rsocket_trio import (
+    ClientResume,
+    ConnectFailed,
+    ConnectionLost,
+    Health,
+    Router,
+    lumberjack,
+    rsio,
+)
 from rsocket_trio.lumberjack import ShipError, ShipperConfig
 from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.sockets.tls import peer_certificate, start_tls_client, start_tls_server
@@ -110,7 +118,7 @@ async def test_a_client_learns_why_it_was_refused(scheme, case):
 
 
 ANSWERED = {
-    "health": ({"health_path": "/health"}, b"GET /health HTTP/1.1", b"HTTP/1.1 200 "),
+    "health": ({"health": Health()}, b"GET /live HTTP/1.1", b"HTTP/1.1 200 "),
     "no such path": ({}, b"GET /nowhere HTTP/1.1", b"HTTP/1.1 404 "),
     "too many connections": ({"max_connections": 1}, b"GET / HTTP/1.1", b"HTTP/1.1 503 "),
     "not allowed": ({"allow": lambda info: False}, b"", b""),

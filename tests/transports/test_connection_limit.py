@@ -242,9 +242,6 @@ async def test_a_server_that_is_cancelled_gives_its_places_back(tls: Any) -> Non
         ({"max_connections": "many"}, TypeError),
         ({"allowed_origins": ["example.org"]}, ValueError),
         ({"allowed_origins": "https://example.org"}, TypeError),
-        ({"health_path": "healthz"}, ValueError),
-        ({"health_path": "/healthz?x"}, ValueError),
-        ({"health_path": b"/healthz"}, TypeError),
     ],
 )
 async def test_an_invalid_limit_is_refused_before_listening(

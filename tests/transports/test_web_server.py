@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import rsocket_trio
-from rsocket_trio import ConnectFailed, Router, rsio
+from rsocket_trio import ConnectFailed, Health, Router, rsio
 from rsocket_trio.uri import Uri, as_uri
 
 WIRES = {"ws": rsocket_trio, "wss": rsocket_trio, "rsio+ws": rsio, "rsio+wss": rsio}
@@ -75,28 +75,32 @@ async def test_a_page_is_answered_with_one_line_of_the_log(scheme, tls, caplog):
 
 @pytest.mark.parametrize("scheme", WIRES)
 async def test_health_checks(scheme, tls, caplog):
-    """200 while the server runs, and nothing in the log; 404 where no path was given."""
+    """Both pages while the server runs, and nothing in the log; 404 without a `Health`."""
     caplog.set_level(logging.INFO, logger="rsocket_trio")
-    async with served(scheme, tls, health_path="/healthz") as (_, uri):
-        assert (await get(uri, tls, b"/healthz")).startswith(b"HTTP/1.1 200 OK\r\n")
+    async with served(scheme, tls, health=Health()) as (_, uri):
+        assert (await get(uri, tls, b"/ready")).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert (await get(uri, tls, b"/live")).endswith(b"\r\n\r\nlive\n")
     assert lines(caplog) == []
     async with served(scheme, tls) as (_, uri):
-        assert (await get(uri, tls, b"/healthz")).startswith(b"HTTP/1.1 404 ")
+        assert (await get(uri, tls, b"/ready")).startswith(b"HTTP/1.1 404 ")
 
 
 @pytest.mark.parametrize("scheme", ["ws", "wss"])
 async def test_a_server_that_drains_says_so(scheme, tls):
-    """503 as long as a stream goes on, for health checks and new clients; then nobody listens."""
+    """Not ready, but live, while a stream goes on; new clients get 503; then nobody listens."""
     context = tls.client if scheme == "wss" else None
-    async with served(scheme, tls, health_path="/healthz") as (server, uri):
+    async with served(scheme, tls, health=Health()) as (server, uri):
         async with rsocket_trio.connect(server.uris[0], ssl_context=context) as client:
             async with client.request_stream(route="ticks") as stream:
                 await stream.receive()
                 server.stop(grace=60)
                 await trio.testing.wait_all_tasks_blocked(0.01)
                 for _ in range(2):
-                    answer = await get(uri, tls, b"/healthz")
+                    answer = await get(uri, tls, b"/ready")
                     assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+                    assert answer.endswith(b"\r\n\r\nnot ready\n")
+                    assert (await get(uri, tls, b"/live")).startswith(b"HTTP/1.1 200 OK\r\n")
+                    answer = await get(uri, tls, b"/x")
                     assert b"The server is being stopped" in answer
                 with pytest.raises(ConnectFailed, match="HTTP 503"):
                     async with rsocket_trio.connect(server.uris[0], ssl_context=context):
@@ -106,14 +110,22 @@ async def test_a_server_that_drains_says_so(scheme, tls):
             await trio.open_tcp_stream(uri.host, uri.port)
 
 
+async def test_a_full_server_is_live(tls):
+    """A busy process is not killed by its probe: `max_connections` do not count for pages."""
+    async with served("ws", tls, health=Health(), max_connections=1) as (server, uri):
+        async with rsocket_trio.connect(server.uris[0]):
+            assert (await get(uri, tls, b"/live")).startswith(b"HTTP/1.1 200 ")
+            assert (await get(uri, tls, b"/x")).startswith(b"HTTP/1.1 503 ")
+
+
 async def test_a_server_without_connections_stops_at_once(tls, autojump_clock):
     """The listeners for health checks do not keep it."""
-    async with served("ws", tls, health_path="/healthz") as (server, _):
+    async with served("ws", tls, health=Health()) as (server, _):
         await server.aclose(grace=60)
     assert trio.current_time() < 1
 
 
-async def test_without_a_health_path_nobody_listens_while_the_server_drains(tls):
+async def test_without_health_nobody_listens_while_the_server_drains(tls):
     async with served("ws", tls) as (server, uri):
         async with rsocket_trio.connect(server.uris[0]) as client:
             async with client.request_stream(route="ticks") as stream:

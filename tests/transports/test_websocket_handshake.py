@@ -12,6 +12,7 @@ import trio.testing
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.sockets.listen import NoHandshake
 from rsocket_trio.transports.http_head import MAX_HEAD_LINES, MAX_HEAD_SIZE
+from rsocket_trio.transports.pages import Page
 from rsocket_trio.transports.websocket_handshake import (
     MAX_BODY_SIZE,
     MAX_INTERIM_RESPONSES,
@@ -39,6 +40,10 @@ def request(line: str = "GET /rsocket HTTP/1.1", **changes: str | None) -> bytes
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
+async def page() -> Page:
+    return Page(b"OK.\n")
+
+
 async def ask(
     data: bytes, path: str = "/rsocket"
 ) -> tuple[Handshake | ConnectFailed | NoHandshake, bytes]:
@@ -47,7 +52,7 @@ async def ask(
     await theirs.send_all(data)
     outcome: Handshake | ConnectFailed | NoHandshake
     try:
-        outcome = await accept_websocket(ours, Endpoint(path=path, health_path="/healthz"))
+        outcome = await accept_websocket(ours, Endpoint(path=path, pages={"/healthz": page}))
     except (ConnectFailed, NoHandshake) as error:
         outcome = error
     await ours.aclose()

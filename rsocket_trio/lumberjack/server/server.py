@@ -6,12 +6,12 @@ import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from math import inf
 from typing import Final, final
 
 import attrs
 import trio
 
+from ...health import Health, check_health
 from ...interactions.isolation import contained
 from ...lifespan import served_within
 from ...responder import call_statistics_of, lifespan_of
@@ -22,6 +22,7 @@ from ...sealed import Sealed, make
 from ...sockets.byte_stream import ByteStream
 from ...sockets.connected import Peer
 from ...sockets.connection_limit import ConnectionCounts, counts_of
+from ...sockets.goodbyes import ConnectionAge, Goodbyes, check_age
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
 from ...sockets.shared import check_reuse_port
@@ -39,7 +40,6 @@ from .routed import admit
 __all__ = ["LumberjackServer", "LumberjackStatistics", "serve"]
 
 _DEFAULT_CONFIG: Final = LumberjackConfig()
-_STOPPED: Final = "the server is being stopped"
 
 
 @attrs.frozen(kw_only=True)
@@ -76,14 +76,15 @@ class LumberjackStatistics(WireStatistics):
 class _Registry:
     """The connections of a server."""
 
-    def __init__(self, shared: Shared, router: Router | None) -> None:
+    def __init__(
+        self, shared: Shared, router: Router | None, max_age: ConnectionAge | None
+    ) -> None:
         self.shared: Final = shared
         self.router: Final = router
         self.receivers: dict[Receiver, Peer] = {}
         self.refused: Counter[str] = Counter()
         self.accepted = 0
-        self._peers: set[Peer] = set()  # also of connections that are not admitted yet
-        self._stopping = False
+        self.goodbyes: Final = Goodbyes(max_age)
 
     async def receive(self, stream: ByteStream) -> None:
         """Serve one connection to its end; errors are logged and not raised.
@@ -92,15 +93,9 @@ class _Registry:
             trio.Cancelled: The server is being cancelled.
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
-        if self._stopping:
-            return
         peer = Peer(stream.info)
-        self._peers.add(peer)
-        try:
-            with contained(stream.info, stream.stream):
-                await self._receive(stream, peer)
-        finally:
-            self._peers.discard(peer)
+        with self.goodbyes.entered(peer), contained(stream.info, stream.stream):
+            await self._receive(stream, peer)
 
     async def _receive(self, stream: ByteStream, peer: Peer) -> None:
         shared = self.shared
@@ -111,7 +106,6 @@ class _Registry:
         admitted = await admit(self.router, peer, shared.on_poison, patience)
         if admitted is None:
             self.refused[Refused.SETUP] += 1
-        if admitted is None or self._stopping:
             return
         handler, events = admitted
         # The handler calls the hook itself: not before the guards have admitted the batch.
@@ -129,18 +123,13 @@ class _Registry:
         finally:
             del self.receivers[receiver]
 
-    def stop(self) -> None:
-        """Read no more from any connection."""
-        self._stopping = True
-        for peer in list(self._peers):
-            peer.end(_STOPPED, grace=inf)
-
 
 @final
 class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
     """A running Lumberjack server; `serve` makes it and gives it to ``task_status``.
 
-    When it stops, it reads nothing more. The batches that it has read are handled and acknowledged.
+    When it stops, it reads nothing more of a connection from a moment within ``spread`` on. The
+    batches that it has read are handled and acknowledged.
     If their handlers are cancelled, the senders send these events again to another server.
 
     Attributes:
@@ -174,9 +163,6 @@ class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one t
     def _peers(self) -> Iterable[Peer]:
         return self._registry.receivers.values()
 
-    def _stop_connections(self, _grace: float) -> None:
-        self._registry.stop()
-
 
 async def serve(
     handler: Callable[[Batch], Awaitable[None]] | Router,
@@ -185,6 +171,8 @@ async def serve(
     on_poison: Callable[[Poison], Awaitable[None] | None] | None = None,
     ssl_context: ssl.SSLContext | None = None,
     max_connections: int | None = None,
+    max_age: ConnectionAge | None = None,
+    health: Health | None = None,
     reuse_port: bool = False,
     task_status: trio.TaskStatus[LumberjackServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -217,6 +205,8 @@ async def serve(
             certificates of the senders, set its ``verify_mode`` to `ssl.CERT_REQUIRED`.
         max_connections: The connections that may be open at once over all addresses, handshakes
             included. One more is closed at once. By default only the system limits them.
+        max_age: How old a connection may be; see `rsocket_trio.ConnectionAge`. By default any age.
+        health: Is told when the server accepts connections, and when it stops.
         reuse_port: As for `rsocket_trio.serve`.
         task_status: Gets the `LumberjackServer` when every address accepts connections.
 
@@ -241,6 +231,8 @@ async def serve(
             kinds = "a function or a Router" if name == "handler" else "a function"
             raise TypeError(f"{name} must be {kinds}, not {type(function).__name__}")
     check_config(config)
+    check_age(max_age)
+    check_health(health)
     parsed = [lumberjack_uri(uri) for uri in uris]
     check_context(ssl_context, parsed, server_side=True)
     check_reuse_port(reuse_port, parsed)
@@ -251,7 +243,7 @@ async def serve(
         room=Room(config.max_batches, config.max_held_size),
         intake=IncomingMemory(config.max_incoming_size, config.progress_timeout),
     )
-    registry = _Registry(shared, router)
+    registry = _Registry(shared, router, max_age)
     counts = counts_of(max_connections)
     arrivals = Arrivals(
         shake_hands=_as_it_is,
@@ -261,7 +253,7 @@ async def serve(
         counts=counts,
         reuse_port=reuse_port,
     )
-    serving = Serving()
+    serving = Serving(registry.goodbyes, health)
     server = make(LumberjackServer, serving, registry, counts)
     listen = partial(listen_for, arrivals)
     listeners = [(uri, listen) for uri in parsed]
@@ -269,7 +261,7 @@ async def serve(
     await serving.run(
         listeners,
         lambda: task_status.started(server),
-        lambda listening: served_within(lifespan, listening, registry.stop),
+        lambda listening: served_within(lifespan, listening, serving.part),
     )
 
 

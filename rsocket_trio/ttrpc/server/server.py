@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from math import inf
 from typing import Final, TypeAlias, final
 
 import attrs
 import trio
 
+from ...health import Health, check_health
 from ...interactions.isolation import contained
 from ...lifespan import served_within
 from ...responder import Responder, lifespan_of
@@ -22,6 +22,7 @@ from ...sockets.allowed import Allowed, check_allowed
 from ...sockets.byte_stream import ByteStream
 from ...sockets.connected import Peer
 from ...sockets.connection_limit import ConnectionCounts, counts_of
+from ...sockets.goodbyes import ConnectionAge, Goodbyes, check_age
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
 from ...sockets.shared import check_reuse_port
@@ -40,8 +41,6 @@ __all__ = ["Served", "TtrpcServer", "TtrpcStatistics", "serve", "serve_stream"]
 
 Served: TypeAlias = Service | ServiceBase | Responder | Iterable[Service | ServiceBase]
 """What can be served: services, or a `rsocket_trio.Router` (or another `Responder`)."""
-
-_STOPPED: Final = "the server is being stopped"
 
 Accept: TypeAlias = Callable[[Peer], Awaitable[Methods | None]]
 
@@ -74,14 +73,14 @@ class _Registry:
         accept: Accept,
         config: TtrpcConfig,
         by_route: Callable[[], tuple[RouteStatistics, ...]],
+        max_age: ConnectionAge | None,
     ) -> None:
         self.refused: Counter[str] = Counter()
         self.by_route: Final = by_route
         self.accept: Final = accept
+        self.goodbyes: Final = Goodbyes(max_age)
         self.config: Final = config
         self.connections: dict[ServerConnection, Peer] = {}
-        self._peers: set[Peer] = set()  # also of connections that are not admitted yet
-        self._stopping = False
         self.accepted = 0
         self.ended_calls = 0
 
@@ -93,22 +92,18 @@ class _Registry:
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
         peer = Peer(stream.info)
-        self._peers.add(peer)
-        try:
-            with contained(stream.info, stream.stream):
-                methods = await self.accept(peer)
-                if methods is None:
-                    self.refused[Refused.SETUP] += 1
-                elif not self._stopping:
-                    await within(
-                        methods.connection_block(),
-                        partial(self._run, stream, methods, peer),
-                        peer,
-                        peer="the client",
-                        patience=self.config.connect_timeout,
-                    )
-        finally:
-            self._peers.discard(peer)
+        with self.goodbyes.entered(peer), contained(stream.info, stream.stream):
+            methods = await self.accept(peer)
+            if methods is None:
+                self.refused[Refused.SETUP] += 1
+            else:
+                await within(
+                    methods.connection_block(),
+                    partial(self._run, stream, methods, peer),
+                    peer,
+                    peer="the client",
+                    patience=self.config.connect_timeout,
+                )
 
     async def _run(self, stream: ByteStream, methods: Methods, peer: Peer) -> None:
         transport = carry(stream, self.config.limits.max_message_size)
@@ -121,12 +116,6 @@ class _Registry:
         finally:
             del self.connections[connection]
             self.ended_calls += connection.incoming.served
-
-    def stop(self) -> None:
-        """Accept no more calls; connections end with their last call."""
-        self._stopping = True
-        for peer in list(self._peers):
-            peer.end(_STOPPED, grace=inf)
 
     def statistics(self, counts: ConnectionCounts) -> TtrpcStatistics:
         return TtrpcStatistics(
@@ -143,7 +132,8 @@ class _Registry:
 class TtrpcServer(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
     """A running server; `serve` makes it and gives it to ``task_status``.
 
-    When it stops, it refuses new calls with UNAVAILABLE, and calls that run finish.
+    When it stops, each connection refuses new calls with UNAVAILABLE from a moment within
+    ``spread`` on, and calls that run may finish.
 
     Attributes:
         uris: The addresses it listens on, with their real ports.
@@ -161,9 +151,6 @@ class TtrpcServer(RunningServer, metaclass=Sealed, given="serve gives one to tas
     def _peers(self) -> Iterable[Peer]:
         return self._registry.connections.values()
 
-    def _stop_connections(self, _grace: float) -> None:
-        self._registry.stop()
-
 
 async def serve(
     services: Served,
@@ -172,6 +159,8 @@ async def serve(
     middleware: Iterable[Middleware] = (),
     allow: Allowed | None = None,
     max_connections: int | None = None,
+    max_age: ConnectionAge | None = None,
+    health: Health | None = None,
     data_mime_type: str | None = None,
     reuse_port: bool = False,
     task_status: trio.TaskStatus[TtrpcServer] = trio.TASK_STATUS_IGNORED,
@@ -194,6 +183,8 @@ async def serve(
             `TransportInfo` that returns a bool. Others are disconnected at once. By default all.
         max_connections: The connections that may be open at once over all addresses. One more is
             closed at once. By default only the system limits them.
+        max_age: How old a connection may be; see `rsocket_trio.ConnectionAge`. By default any age.
+        health: Is told when the server accepts connections, and when it stops.
         data_mime_type: For a Router: the MIME type of the messages; by default that of protobuf.
         reuse_port: As for `rsocket_trio.serve`.
         task_status: Gets the `TtrpcServer` when every address accepts connections.
@@ -210,9 +201,10 @@ async def serve(
     """
     if not uris:
         raise ValueError('name an address to listen on, e.g. "unix:///run/my.sock"')
-    registry = _registry(services, config, middleware, data_mime_type)
+    registry = _registry(services, config, middleware, data_mime_type, max_age)
     parsed = [ttrpc_uri(uri) for uri in uris]
     check_allowed(allow, parsed)
+    check_health(health)
     check_reuse_port(reuse_port, parsed)
     counts = counts_of(max_connections)
     arrivals = Arrivals(
@@ -224,7 +216,7 @@ async def serve(
         allow=allow,
         reuse_port=reuse_port,
     )
-    serving = Serving()
+    serving = Serving(registry.goodbyes, health)
     server = make(TtrpcServer, serving, registry, counts)
     listen = partial(listen_for, arrivals)
     listeners = [(uri, listen) for uri in parsed]
@@ -232,7 +224,7 @@ async def serve(
     await serving.run(
         listeners,
         lambda: task_status.started(server),
-        lambda listening: served_within(lifespan, listening, registry.stop),
+        lambda listening: served_within(lifespan, listening, serving.part),
     )
 
 
@@ -264,7 +256,7 @@ async def serve_stream(
     registry = _registry(services, config, middleware, data_mime_type)
     async with as_byte_stream(stream) as carrier:
         serving = partial(registry.serve, carrier)
-        await served_within(lifespan_of(services), serving, registry.stop)
+        await served_within(lifespan_of(services), serving, registry.goodbyes.stop)
 
 
 def _registry(
@@ -272,15 +264,17 @@ def _registry(
     config: TtrpcConfig,
     middleware: Iterable[Middleware],
     data_mime_type: str | None,
+    max_age: ConnectionAge | None = None,
 ) -> _Registry:
     check_config(config)
+    check_age(max_age)
     blocks = check_middleware(middleware)
     if isinstance(services, Responder):
         if blocks:
             raise TypeError("a Router has middleware of its own: Router(middleware=[...])")
         patience = config.connect_timeout
         accept_one = accept_router(services, data_mime_type, patience)
-        return _Registry(accept_one, config, services.call_statistics)
+        return _Registry(accept_one, config, services.call_statistics, max_age)
     if data_mime_type is not None:
         raise TypeError("data_mime_type= is for a Router only: services have codecs of their own")
     methods = ServiceMethods(as_services(services), blocks)
@@ -288,7 +282,7 @@ def _registry(
     async def accept(_peer: Peer) -> Methods | None:
         return methods
 
-    return _Registry(accept, config, partial(metered, blocks))
+    return _Registry(accept, config, partial(metered, blocks), max_age)
 
 
 async def _as_it_is(stream: ByteStream) -> ByteStream:
