@@ -49,6 +49,7 @@ The commands share these:
 - ``client``: connection, errors and signals of the commands that connect
 - ``interrupt``: Ctrl-C and SIGTERM
 - ``access_log``: a line for each call of ``serve``, written in a thread
+- ``metrics``: the page of ``serve`` for Prometheus
 - ``serving``: run a server until a signal stops it
 - ``serve_workers``: the parent of several processes that serve
 - ``hangup``: what a long-running command does at SIGHUP

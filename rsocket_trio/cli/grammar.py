@@ -213,6 +213,12 @@ def _add_serve(commands: Commands) -> None:
         choices=["logfmt", "json"],
         help="what these lines look like (default logfmt)",
     )
+    parser.add_argument(
+        "--metrics",
+        action="store_true",
+        help="answer a GET of /metrics at the --health addresses with numbers for Prometheus: of"
+        " connections, and of the calls of a Router; not with --workers",
+    )
     add_allow(parser, "Unix sockets")
     add_server_tls(parser, "tls://, wss://, rsios:// and rsio+wss://")
     add_wiretap(parser)

@@ -20,6 +20,7 @@ from .access_log import access_log
 from .certificates import asks_certificates, server_context
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
+from .metrics import Metrics, check_metrics
 from .serving import (
     Deployment,
     RunningServer,
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
         Failure: The target or the certificate cannot be loaded, or an address cannot be used.
     """
     log_to_stderr(args, normally=logging.INFO)
+    check_metrics(args)
     if args.workers is not None and workplace() is None:
         return _supervise(args)
     rsio = [uri for uri in args.listen if wire_of([uri]) == "rsio"]
@@ -65,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     web = _web_options(args)
     target = load_target(args.target, rsocket=bool(plain), rsio=bool(rsio))
     served = target.accept if plain and rsio else target  # one application has one lifespan
+    metrics = Metrics(deployment, target) if args.metrics else None
     starts = []
     if plain:
         starts.append(
@@ -104,12 +107,18 @@ def run(args: argparse.Namespace) -> int:
             " for certificates (--ca)",
         )
     contexts = [context, of_rsio]
+
+    async def count(server: Any) -> None:
+        if metrics is not None:
+            metrics.count(server.servers if isinstance(server, _Servers) else [server])
+        await trio.sleep_forever()
+
     with access_log(args, target) as log:
 
         async def run() -> int:
             try:
                 return await serve_until_stopped(
-                    start, deployment, "running streams", None, contexts
+                    start, deployment, "running streams", count, contexts
                 )
             finally:
                 if log is not None:
@@ -141,7 +150,7 @@ class _Servers:
 
     def __init__(self, servers: list[RunningServer]) -> None:
         self.uris = [uri for each in servers for uri in each.uris]
-        self._servers = servers
+        self.servers = servers
 
     async def aclose(self, **phases: float) -> None:
         """Stop all of them gracefully, at the same time.
@@ -150,7 +159,7 @@ class _Servers:
         If cancelled: they still stop.
         """
         async with trio.open_nursery() as nursery:
-            for each in self._servers:
+            for each in self.servers:
                 nursery.start_soon(partial(each.aclose, **phases))
 
 

@@ -22,7 +22,7 @@ from .access import Authenticate
 from .access_log import AccessLog
 from .bound import BoundRouter
 from .call import Call
-from .call_meter import metered
+from .call_meter import CallMeter, metered
 from .client_module import client_module
 from .declarations import implemented
 from .descriptions import Introspection, RouteDescription, described
@@ -583,6 +583,15 @@ class Router(Responder):
         table = self._table
         around = (*check_middleware([middleware]), *table.layer.middleware)
         table.layer = attrs.evolve(table.layer, middleware=around)
+
+    def _metered(self) -> list[CallMeter]:
+        """Return the meters in the middleware; before this is served, see that there is one."""
+        if not self._meters():
+            self._surround(CallMeter())
+        return self._meters()
+
+    def _meters(self) -> list[CallMeter]:
+        return [each for each in self._table.layer.middleware if isinstance(each, CallMeter)]
 
     def call_statistics(self) -> tuple[RouteStatistics, ...]:
         """See `Responder.call_statistics`: those of the `CallMeter` in ``middleware``."""

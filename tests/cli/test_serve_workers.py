@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 import trustme
@@ -204,3 +206,31 @@ def test_an_interrupted_parent(serve: Callable[..., Serving]) -> None:
     server.process.terminate()
     assert server.process.wait(timeout=30) == 128 + signal.SIGTERM
     wait_until(lambda: not is_there(pid))
+
+
+def test_probes_of_all_workers(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
+    """The parent answers: live, ready, and not ready while the workers serve for --stop-delay."""
+    (tmp_path / "app.py").write_text(APP)
+    options = ("--workers", "2", "--health", "http://127.0.0.1:0", "--stop-delay", "600")
+    server = Serving(
+        start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", *options), tmp_path
+    )
+    assert server.process.stdout is not None
+    line = server.process.stdout.readline().decode()
+    probes = line.removeprefix("answering probes at ").strip()
+
+    def status(page: str) -> int:
+        try:
+            with urlopen(f"{probes}/{page}") as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            error.close()
+            return error.code
+
+    assert (status("live"), status("ready")) == (200, 200)
+    server.process.terminate()
+    wait_until(lambda: status("ready") == 503)
+    assert status("live") == 200
+    assert int(cli("request", server.uri, "--route", "who").stdout) in server.workers()
+    server.process.terminate()
+    assert server.process.wait(timeout=30) == 143

@@ -43,7 +43,7 @@ _unpack: Final = HEADER.unpack_from
 _EVEN: Final = "StreamID must be odd for client initiated streams"
 _NOT_NEW: Final = "StreamID cannot be re-used and must increment"
 _INACTIVE: Final = "StreamID is no longer active"
-_STOPPING: Final = "the server is being stopped"
+_DRAINING: Final = "the server takes no more calls on this connection"
 _OVERDUE: Final = "the deadline of the call is over"
 
 
@@ -206,7 +206,7 @@ class IncomingCalls:
             self.replies.fail(stream_id, refusal.status)
             return
         if self.draining:
-            self._refuse(stream_id, StatusCode.UNAVAILABLE, _STOPPING)
+            self._refuse(stream_id, StatusCode.UNAVAILABLE, _DRAINING)
             return
         if not self._workload.has_room(len(body)):
             text = "too many calls are in flight on this connection"

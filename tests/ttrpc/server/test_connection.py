@@ -231,7 +231,7 @@ async def test_a_graceful_stop_lets_the_first_call_finish(uri):
             nursery.start_soon(partial(server.aclose, grace=60))
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert server.statistics().active_calls == 1
-            with pytest.raises(Unavailable, match="the server is being stopped"):
+            with pytest.raises(Unavailable, match="the server takes no more calls"):
                 await client.unary(ECHO, b"late")
             gated.gate.set()
             reason = await client.wait_closed()
@@ -265,7 +265,7 @@ async def test_calls_on_their_way_are_refused_at_a_stop(uri, monkeypatch):
             assert await client.unary(ECHO, b"x") == b"x"
             server.stop(grace=60)
             for _ in range(3):
-                with pytest.raises(Unavailable, match="the server is being stopped"):
+                with pytest.raises(Unavailable, match="the server takes no more calls"):
                     await client.unary(ECHO, b"late")
         with trio.fail_after(30):  # the client has closed, so there is nothing to wait for
             await server.aclose(grace=60)
