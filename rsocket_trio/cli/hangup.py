@@ -55,15 +55,24 @@ async def reload_at_hangup(
     if not signals:
         task_status.started()
         return
-    with trio.open_signal_receiver(*signals) as hangups:
-        task_status.started()
-        async for number in hangups:
-            if _terminals() != terminals:
-                stop(number)
-            elif not used:
-                logger.info("SIGHUP: there is no file to read again")
-            else:
-                await _read_again(used)
+    # One that comes too late to be handled would end the process, in place of what stops it.
+    before = [signal.signal(each, signal.SIG_IGN) for each in signals]
+    try:
+        with trio.open_signal_receiver(*signals) as hangups:
+            task_status.started()
+            async for number in hangups:
+                if _terminals() != terminals:
+                    stop(number)
+                elif not used:
+                    logger.info("SIGHUP: there is no file to read again")
+                else:
+                    await _read_again(used)
+    finally:
+        with trio.CancelScope(shield=True):
+            for _ in range(2):  # trio raises those that are on their way in its next turn
+                await trio.lowlevel.checkpoint()
+        for each, handler in zip(signals, before, strict=True):
+            signal.signal(each, handler)
 
 
 async def _read_again(files: Sequence[Reloadable]) -> None:

@@ -119,7 +119,7 @@ def _from_file(
     except argparse.ArgumentError:  # the parser of the command says so
         return {}
     path = named or os.environ.get(_FILE)
-    if path is None:
+    if not path:
         return {}
     table: object = _read(path)
     name = ".".join(command)
@@ -144,9 +144,13 @@ def _read(path: str) -> dict[str, Any]:
             return tomllib.load(file)
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         # The position is in the text, and nothing of the file.
-        text = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is not UTF-8"
+        raise SettingsError(f"{path}: {error}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: it is not UTF-8") from None
+    except (ValueError, RecursionError):
+        text = "a number has too many digits, or values are nested too deeply"
         raise SettingsError(f"{path}: {text}") from None
 
 

@@ -17,6 +17,7 @@ from .adopt import socket_of
 __all__ = ["activated", "notify", "watchdog_interval"]
 
 _FIRST: Final = 3  # SD_LISTEN_FDS_START
+_DIGITS: Final = 20  # those of a u64
 _MOST: Final = 1024
 """The most sockets that are taken: more is no number that systemd has written."""
 
@@ -53,11 +54,12 @@ def _take() -> list[tuple[str, socket.socket]]:
     pid, count, names = (
         os.environ.pop(each, "") for each in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
     )
-    if pid != str(os.getpid()) or not count.isdecimal() or not 0 < int(count) <= _MOST:
+    many = _positive(count)
+    if pid != str(os.getpid()) or many > _MOST:
         return []
     named = names.split(":") if names else []
     found: list[tuple[str, socket.socket]] = []
-    for place in range(int(count)):
+    for place in range(many):
         descriptor = _FIRST + place
         os.set_inheritable(descriptor, False)
         name = named[place] if place < len(named) else "unknown"
@@ -100,4 +102,9 @@ def watchdog_interval() -> float | None:
     time = os.environ.get("WATCHDOG_USEC", "")
     if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
-    return int(time) / 2e6 if time.isdecimal() and int(time) > 0 else None
+    return _positive(time) / 2e6 or None
+
+
+def _positive(text: str) -> int:
+    """Return a number of the environment; 0 if it is none that systemd has written."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import trio
 
 from ..uri import Uri
+from .failures import describe_failure
 from .peer import host_and_port
 
 __all__ = ["bound_uri", "connect_tcp", "listen_tcp"]
@@ -46,13 +49,15 @@ async def listen_tcp(uri: Uri, *, reuse_port: bool = False) -> list[trio.SocketL
     If cancelled: nothing stays open.
     """
     if not reuse_port:
-        return await trio.open_tcp_listeners(uri.port, host=uri.host)
+        with _resolvable():
+            return await trio.open_tcp_listeners(uri.port, host=uri.host)
     if _REUSE_PORT is None:
         raise OSError(errno.ENOPROTOOPT, "this system has no SO_REUSEPORT")
     # trio's function has no way to set the option, which is needed before the socket is bound.
-    places = await trio.socket.getaddrinfo(
-        uri.host, uri.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    with _resolvable():
+        places = await trio.socket.getaddrinfo(
+            uri.host, uri.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     listeners: list[trio.SocketListener] = []
     try:
         for family, kind, protocol, _, place in places:
@@ -81,3 +86,13 @@ def bound_uri(uri: Uri, listener: trio.SocketListener) -> Uri:
     """Return ``uri`` with the real address and port of the listener."""
     host, port = host_and_port(listener.socket.getsockname())
     return Uri(scheme=uri.scheme, host=host, port=port, path=uri.path)
+
+
+@contextmanager
+def _resolvable() -> Iterator[None]:
+    """Make the `UnicodeError` of a name that cannot be encoded for the resolver an `OSError`."""
+    try:
+        yield
+    except UnicodeError as error:
+        text = f"the host name cannot be encoded: {describe_failure(error)}"
+        raise OSError(errno.EINVAL, text) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import socket
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 import trio
@@ -20,6 +21,10 @@ __all__ = ["MOST_UNTAKEN", "Channel"]
 MOST_UNTAKEN: Final = 32
 """The connections that may be on the way to a worker for one address. One that hangs gets no more,
 and what is on the way waits for it."""
+
+_PAUSE: Final = 1.0
+"""How long a worker that has no descriptor left gets nothing, in seconds: handed over at once, what
+it gives back would go to and fro thousands of times in a second."""
 
 _LATER: Final = frozenset(
     {errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM, errno.EMFILE}
@@ -50,6 +55,7 @@ class Channel:
         self._sock = sock
         self._handed = 0
         self._counts = Counts(0, 0)
+        self._pause_ends = -inf
 
     @property
     def accepted(self) -> int:
@@ -64,7 +70,8 @@ class Channel:
     @property
     def has_room(self) -> bool:
         """Whether one more may be handed over."""
-        return self.listening and not self.closed and len(self.untaken) < MOST_UNTAKEN
+        free = len(self.untaken) < MOST_UNTAKEN and trio.current_time() >= self._pause_ends
+        return self.listening and not self.closed and free
 
     def hand(self, stream: trio.SocketStream, *, excess: bool) -> bool:
         """Hand a connection over; return False if that is not possible now."""
@@ -137,4 +144,5 @@ class Channel:
 
     def gave_back(self, message: Returned) -> trio.SocketStream | None:
         """Return a connection that the worker could not take; ``None`` if there is no such."""
+        self._pause_ends = trio.current_time() + _PAUSE
         return self.untaken.pop(message.number, None)

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 import attrs
 import trio
 
-from ..entrance import Home, over
+from ..entrance import Home
 from ..field_checks import COUNT, SECONDS, TEXT, argument, number, optional
 from ..log_policy import logger
 from ..os_support import HANDED_SOCKETS
@@ -35,7 +35,17 @@ from ..sockets.shared import first_frame_is_hidden
 from ..uri import Uri, owner_of
 from .channel import Channel
 from .first_frame import LONGEST, Incomplete, resume_token
-from .messages import Ask, Closing, Counts, Handed, Report, Returned, Session, token_hash
+from .messages import (
+    Ask,
+    Closing,
+    Counts,
+    Handed,
+    Malformed,
+    Report,
+    Returned,
+    Session,
+    token_hash,
+)
 from .worker import add_up, address_of
 
 __all__ = ["Job", "WorkerStatus", "Workers", "WorkersFailed", "serve_workers", "supervise"]
@@ -248,9 +258,11 @@ class _Parent:
         """Start the workers of the next generation, and dismiss those of the present one.
 
         Raises:
-            WorkersFailed: They did not start in time; the present ones go on.
+            WorkersFailed: They did not start in time, and the present ones go on; or all stop.
         """
         async with self.changing:
+            if self.stopping:
+                raise WorkersFailed("the workers are being stopped", 1)
             before = [each for each in self.all if each.state != "ending"]
             following = self.generation + 1
             new = [self._spawn(each + 1, following) for each in range(self.count)]
@@ -295,11 +307,13 @@ class _Parent:
 
     async def _live(self, worker: _Worker) -> None:
         """Run one process to its end, and say what is then to be known of it."""
-        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in self.addresses]
-        worker.channels = [Channel(ours, at) for at, (ours, _) in enumerate(pairs)]
-        theirs = [there for _, there in pairs]
+        theirs: list[socket.socket] = []
         try:
             try:
+                for place in range(len(self.addresses)):
+                    ours, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                    theirs.append(there)
+                    worker.channels.append(Channel(ours, place))
                 worker.process = await trio.lowlevel.open_process(
                     [sys.executable, "-m", "rsocket_trio.workers", self._job_of(worker, theirs)],
                     stdin=subprocess.DEVNULL,
@@ -337,6 +351,7 @@ class _Parent:
             {
                 "run": self.job.run,
                 "arguments": list(self.job.arguments),
+                "parent": os.getpid(),
                 "grace": self.job.grace,
                 "number": worker.number,
                 "generation": worker.generation,
@@ -367,14 +382,14 @@ class _Parent:
             await worker.gone.wait()
             if self.stopping or self.generation != generation:
                 return
+            if trio.current_time() - worker.since >= _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
             logger.error(
                 "%s has ended with the status %d: it is replaced in %g s",
                 worker.name,
                 worker.status,
                 pause,
             )
-            if trio.current_time() - worker.since >= _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
             await trio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
             async with self.changing:  # a new generation may have come
@@ -438,10 +453,11 @@ class _Parent:
                         self._note(worker, digest, kept=kept)
                     case Report(text):
                         self._reported(worker, text)
-                    case Closing():
-                        self._dismiss(worker)  # its server stops by itself
+                    case Closing():  # its server stops by itself
+                        if worker.state != "ending":
+                            self._dismiss(worker)
                     case Handed() | Ask():
-                        logger.error("%s asks its parent", worker.name)
+                        raise Malformed("only a parent says this")
         except ValueError as error:  # `Malformed`, or of a report
             logger.error("%s is killed: it has sent what is no message: %s", worker.name, error)
             worker.kill()
@@ -467,8 +483,13 @@ class _Parent:
             del self._sessions[digest]
 
     def _reported(self, worker: _Worker, text: bytes) -> None:
-        found = json.loads(text)
-        worker.report = found if isinstance(found, dict) else {}
+        try:
+            found = json.loads(text)
+            report: dict[str, Any] = {}
+            add_up(report, found if isinstance(found, dict) else {})
+        except RecursionError:
+            raise Malformed("a report that is nested too deeply") from None
+        worker.report = report
         if worker.reported is not None:
             worker.reported.set()
 
@@ -485,7 +506,10 @@ class _Parent:
                     await each.reported.wait()
         total: dict[str, Any] = {}
         for each in asked:
-            add_up(total, each.report)
+            try:
+                add_up(total, each.report)
+            except (OverflowError, RecursionError) as error:
+                logger.error("the report of %s cannot be added: %s", each.name, error)
         return total
 
     # Who gets a connection.
@@ -564,15 +588,15 @@ class _Parent:
         token: bytes | None = None
         try:
             token = await _peek(stream)
+            worker = None if token is None else self._sessions.get(token_hash(token))
+            able = worker is not None and worker.channels[place].has_room
+            if worker is None or not (able and self._handed(worker, place, stream)):
+                await self._hand(place, stream)
         except BaseException:  # also when cancelled
             stream.socket.close()
             raise
         finally:
-            self._peeking -= 1
-        worker = None if token is None else self._sessions.get(token_hash(token))
-        able = worker is not None and worker.channels[place].has_room
-        if worker is None or not (able and self._handed(worker, place, stream)):
-            await self._hand(place, stream)
+            self._peeking -= 1  # also those that wait for a worker with room are bounded so
 
 
 async def _peek(stream: trio.SocketStream) -> bytes | None:
@@ -651,15 +675,13 @@ class Workers(metaclass=Sealed, given="serve_workers gives one to task_status"):
 
         Raises:
             WorkersFailed: The new workers did not start in time; they are stopped, and the present
-                ones go on.
-            RuntimeError: The caller is in another thread, or the workers are being stopped.
+                ones go on. Or all workers are being stopped.
+            RuntimeError: The caller is in another thread.
 
         Checkpoint: always.
         If cancelled: the new workers are stopped, and the present ones go on.
         """
         self._home.check("these workers")
-        if self._parent.stopping:
-            await over(RuntimeError("the workers are being stopped"))
         await self._parent.begin_generation()
 
     def stop(self, *, delay: float = 0.0, spread: float = 0.0, grace: float = 5.0) -> None:

@@ -43,6 +43,10 @@ from .messages import (
 
 __all__ = ["WorkerInfo", "add_up", "address_of", "main", "this_worker"]
 
+_LOOK: Final = 1.0
+"""How often a worker looks whether its parent is there, in seconds. While a lifespan begins, or if
+it never does, nobody reads the socket that would say so."""
+
 _AGAIN: Final = 0.05
 """How long what could not be said to the parent waits, in seconds: its socket was full."""
 
@@ -96,6 +100,7 @@ class _Place(Workplace):
             _Listener(self, each["descriptor"], address_of(each["uri"]), each["bound"])
             for each in job["addresses"]
         ]
+        self._parent: Final[int] = job["parent"]
         self._over: trio.Event | None = None
 
     def listener(self, uri: Uri) -> HandedListener | None:
@@ -115,12 +120,17 @@ class _Place(Workplace):
         if self._over is None:
             self._over = trio.Event()
         self.look()
-        await self._over.wait()
+        while not self._over.is_set():
+            with trio.move_on_after(_LOOK):
+                await self._over.wait()
+            self.look()
+        await trio.lowlevel.checkpoint()
 
     def look(self) -> None:
         """See whether the parent hands anything over any more."""
         used = [each.over for each in self._listeners if each.used]
-        if self._over is not None and used and all(used):
+        dismissed = used and all(used)
+        if self._over is not None and (dismissed or os.getppid() != self._parent):
             self._over.set()
 
     def report(self) -> bytes:
@@ -305,6 +315,8 @@ async def _run(function: Callable[[], Awaitable[object]], place: _Place, grace: 
 
     async def at_wish() -> None:
         await place.wait_stopping()
+        if not place.servers:  # none has begun
+            nursery.cancel_scope.cancel(reason="the parent is gone, or wants no more")
         stop()
 
     async def at_signals(signals: AsyncIterator[int]) -> None:

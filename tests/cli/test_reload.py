@@ -6,12 +6,16 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 import trustme
 
+from rsocket_trio.cli.hangup import reload_at_hangup
 from rsocket_trio.lumberjack import AckReader, encode_batch
 from tests.cli.senders import PATIENCE
 
@@ -182,6 +186,35 @@ def test_without_tls(start_cli: StartCli) -> None:
     socket.create_connection(("127.0.0.1", port), PATIENCE).close()
     process.terminate()
     assert process.wait(PATIENCE) == 0
+
+
+async def test_a_signal_that_is_not_handled_any_more() -> None:
+    """It came during a reload, at whose end the command stops: it does not kill the process."""
+    reached: list[int] = []
+    began, goes_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def reload(self) -> None:
+            began.set()
+            goes_on.wait()
+
+    before = signal.signal(signal.SIGHUP, lambda number, _: reached.append(number))
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(reload_at_hangup, [Slow()], lambda _: None)
+            signal.raise_signal(signal.SIGHUP)
+            await trio.to_thread.run_sync(began.wait)
+            signal.raise_signal(signal.SIGHUP)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+            signal.raise_signal(signal.SIGHUP)
+        await trio.testing.wait_all_tasks_blocked()
+        assert reached == []
+        signal.raise_signal(signal.SIGHUP)
+        assert reached == [signal.SIGHUP]
+    finally:
+        goes_on.set()
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_that_is_ignored(start_cli: StartCli, tmp_path: Path) -> None:

@@ -148,6 +148,31 @@ def test_a_parent_that_is_killed(serve: Callable[..., Serving]) -> None:
     wait_until(lambda: not any(map(is_there, pids)))
 
 
+def test_a_parent_that_is_killed_at_the_start(start_cli: StartCli, tmp_path: Path) -> None:
+    """Workers whose lifespan never begins learn of it as well."""
+    hangs = APP.replace("    yield\n", "    await trio.sleep_forever()\n    yield\n")
+    (tmp_path / "app.py").write_text(hangs)
+    process = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--workers", "1")
+    wait_until(lambda: any(tmp_path.glob("lives-*")))
+    (pid,) = (int(each.name.partition("-")[2]) for each in tmp_path.glob("lives-*"))
+    assert is_there(pid)
+    process.kill()
+    wait_until(lambda: not is_there(pid))
+
+
+def test_a_reload_that_comes_too_late(serve: Callable[..., Serving]) -> None:
+    """While all stop, SIGHUP changes nothing: no open stream is cut, and the status is 0."""
+    server = serve("--workers", "1")
+    (pid,) = server.workers()
+    os.kill(pid, signal.SIGSTOP)
+    server.process.terminate()
+    server.wait_log("stopping")
+    server.process.send_signal(signal.SIGHUP)
+    assert "the workers are being stopped" in server.wait_log("SIGHUP")
+    os.kill(pid, signal.SIGCONT)
+    assert server.process.wait(timeout=30) == 0
+
+
 def test_a_parent_without_descriptors(start_cli: StartCli, tmp_path: Path) -> None:
     """It waits until it has some, and loses nobody; its log says so in few lines."""
     (tmp_path / "app.py").write_text(APP)

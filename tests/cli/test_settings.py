@@ -107,6 +107,8 @@ def test_the_example_of_the_page(config) -> None:
         ("[server]\ngrace = 1", "it has no table [serve]"),
         ("serve = 1", "serve is no table"),
         ("[serve", "at the end of a table"),
+        ("[serve]\ngrace = " + "9" * 5000, "a number has too many digits"),
+        ("[serve]\nlisten = " + "[" * 20_000, "nested too deeply"),
     ],
 )
 def test_what_is_wrong_in_a_file(text: str, why: str, config, capsys) -> None:

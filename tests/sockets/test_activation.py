@@ -196,6 +196,32 @@ async def test_two_servers_on_one_port() -> None:
         await serve(app, "unix:///tmp/x", reuse_port=True)
 
 
+@pytest.mark.parametrize("number", ["0", "-1", "1025", "1000000000", "9" * 5000, "x", ""])
+def test_numbers_that_systemd_has_not_written(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is taken, and nothing fails but what asks for a socket."""
+    monkeypatch.setattr(systemd._Inherited, "sockets", None)
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    monkeypatch.setenv("LISTEN_FDS", number)
+    with pytest.raises(OSError, match="has given no socket to this process"):
+        systemd.activated("")
+
+
+def test_a_watchdog_that_systemd_has_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is none."""
+    for text in ("0", "-5", "9" * 5000, "x", ""):
+        monkeypatch.setenv("WATCHDOG_USEC", text)
+        assert systemd.watchdog_interval() is None
+    monkeypatch.setenv("WATCHDOG_USEC", "3000000")
+    assert systemd.watchdog_interval() == 1.5
+
+
+async def test_a_host_that_no_resolver_takes() -> None:
+    """It is an error that names the address, as other addresses that cannot be listened on."""
+    for options in ({}, {"reuse_port": True}):
+        with pytest.raises(OSError, match=r"cannot listen on tcp://a+:0: .*host name"):
+            await serve(app, f"tcp://{'a' * 70}:0", **options)
+
+
 CHILD = """
 import os, subprocess, sys
 import trio

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +36,7 @@ async def ends() -> AsyncIterator[tuple[Channel, _Place, Any]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     channel = Channel(ours, 0)
     address = {"descriptor": theirs.detach(), "uri": str(URI), "bound": ["tcp://127.0.0.1:5"]}
-    place = _Place({"number": 1, "generation": 1, "addresses": [address]})
+    place = _Place({"number": 1, "generation": 1, "parent": os.getppid(), "addresses": [address]})
     listener: Any = place.listener(URI)
     try:
         yield channel, place, listener
@@ -122,6 +123,17 @@ async def test_a_descriptor_that_did_not_arrive() -> None:
         assert counts == Counts(1, 1)
         await client.aclose()
         await server.aclose()
+
+
+async def test_a_worker_without_descriptors_gets_a_pause(autojump_clock: trio.abc.Clock) -> None:
+    """What it gives back would come again at once, thousands of times in a second."""
+    async with ends() as (channel, _, _):
+        channel.took(Counts(0, 0))
+        assert channel.has_room
+        channel.gave_back(Returned(1))
+        assert not channel.has_room
+        await trio.sleep(1)
+        assert channel.has_room
 
 
 async def test_the_end_stands_behind_what_was_handed_over() -> None:

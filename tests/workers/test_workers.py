@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -93,7 +94,7 @@ async def test_workers_answer_and_stop() -> None:
             await running.aclose()
         assert running.status() == ()
         assert not any(map(is_there, pids))
-        with pytest.raises(RuntimeError, match="being stopped"):
+        with pytest.raises(WorkersFailed, match="being stopped"):
             await running.reload()
 
 
@@ -102,7 +103,7 @@ async def test_a_stop_that_is_delayed() -> None:
     async with workers(workers=1) as running, trio.open_nursery() as nursery:
         running.stop(delay=3600)
         assert (await ask(running.uris[0]))[1:] == [1, 1]
-        with pytest.raises(RuntimeError, match="being stopped"):
+        with pytest.raises(WorkersFailed, match="being stopped"):
             await running.reload()
         nursery.start_soon(running.aclose)
     with pytest.raises(ValueError, match="delay"):
@@ -250,6 +251,17 @@ async def test_a_worker_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> No
         await until(lambda: not is_there(first))
         await running.aclose()
         assert running.status() == ()
+
+
+async def test_no_descriptor_is_left_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as one that does not start: while others serve, it is tried again."""
+
+    def refuse(*_: object) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socketpair", refuse)
+    with pytest.raises(WorkersFailed, match=r"worker 1 .* has not started"):
+        await serve_workers("tests.workers.serving:main", ADDRESS, workers=1)
 
 
 async def test_cancelled_workers_are_gone() -> None:
