@@ -57,7 +57,7 @@ from rsocket_trio.sealed import Sealed
 from rsocket_trio.spool import Batch, SpoolClosed, open_spool
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from rsocket_trio.uri import parse_uri
-from rsocket_trio.workers.parent import Job, supervise
+from rsocket_trio.workers.parent import Job, WorkersFailed, supervise
 from tests.collector.running import running
 from tests.rsio.engine_scenes import Recorder
 from tests.ttrpc.mux.trunks import trunk_pair
@@ -330,7 +330,7 @@ async def processes(_directory):
         nursery.cancel_scope.cancel(reason="the test is over")
 
 
-use(processes, "Workers.reload", lambda it: it.workers.reload(), over=RuntimeError)
+use(processes, "Workers.reload", lambda it: it.workers.reload(), over=WorkersFailed)
 ends(processes, "Workers.report", lambda it: it.workers.report())
 ends(processes, "Workers.aclose", lambda it: it.workers.aclose())
 tells(processes, "Workers.stop", lambda it: it.workers.stop())

@@ -187,6 +187,7 @@ class _Address:
     def __init__(self, uri: Uri) -> None:
         self.uri: Final = uri
         self.bound: list[Uri] = []
+        self.turn: Final = trio.Lock()
         self.listeners: Sequence[trio.abc.Listener[trio.SocketStream]] = ()
         self.shows_frames: Final = owner_of(uri.scheme) is None and not first_frame_is_hidden(uri)
 
@@ -556,13 +557,15 @@ class _Parent:
     async def _hand(self, place: int, stream: trio.SocketStream) -> None:
         """Hand a connection to the worker with the fewest; wait for one that has room."""
         try:
-            while True:
-                room = self._room
-                for each in self._by_load(place):
-                    if self._handed(each, place, stream):
-                        return
-                with trio.move_on_after(_FIRST_PAUSE):
-                    await room.wait()
+            # In the order of arrival, and only the first looks when there is room again.
+            async with self.addresses[place].turn:
+                while True:
+                    room = self._room
+                    for each in self._by_load(place):
+                        if self._handed(each, place, stream):
+                            return
+                    with trio.move_on_after(_FIRST_PAUSE):
+                        await room.wait()
         except BaseException:  # also when cancelled
             stream.socket.close()
             raise

@@ -12,7 +12,7 @@ import trio.testing
 
 from rsocket_trio.uri import parse_uri
 from rsocket_trio.workers.channel import Channel
-from rsocket_trio.workers.messages import Ask, Closing, Handed, Message, Report, encode
+from rsocket_trio.workers.messages import Ask, Closing, Counts, Handed, Message, Report, encode
 from rsocket_trio.workers.parent import Job, _Parent, _Worker
 from tests.workers.test_channel import connection
 
@@ -81,6 +81,31 @@ async def _answer(parent: _Parent) -> None:
     for each in parent.all:
         assert each.reported is not None
         each.reported.set()
+
+
+async def test_connections_are_handed_over_in_order() -> None:
+    """Those that wait for room do not overtake each other, and only the first looks for it."""
+    with talking() as (parent, worker, theirs):
+        parent.all.append(worker)
+        looks: list[int] = []
+        by_load = parent._by_load
+        parent._by_load = lambda place: looks.append(place) or by_load(place)  # type: ignore[method-assign]
+        waiting = [await connection() for _ in range(20)]
+        async with trio.open_nursery() as nursery:
+            for number, (client, server) in enumerate(waiting):
+                await client.send_all(bytes([number]))
+                nursery.start_soon(parent._hand, 0, server)
+                await trio.testing.wait_all_tasks_blocked()
+            assert len(looks) < len(waiting)
+            parent.generation, worker.state = 1, "ready"
+            worker.channels[0].took(Counts(0, 0))
+        for number, (client, _) in enumerate(waiting):
+            _, descriptors, _, _ = socket.recv_fds(theirs, 100, 1)
+            with socket.socket(fileno=descriptors[0]) as sock:
+                assert sock.recv(1) == bytes([number])
+            await client.aclose()
+        for each in worker.channels[0].close():
+            await each.aclose()
 
 
 async def test_connections_that_wait_for_room_are_counted() -> None:
