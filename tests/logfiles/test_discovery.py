@@ -324,6 +324,10 @@ async def test_a_renamed_file_is_read_on_after_a_restart(tmp_path):
         with renamed.open("a") as out:
             out.write("2\n")
         await receiver.until(lambda r: r.messages == ["1", "2"])
+        # Once it is closed, no look takes it up again.
+        await receiver.until(lambda _: not shipment.counts.files)
+        await looked(shipment, 10)
+        assert (shipment.counts.files, shipment.counts.opened) == (0, 1)
 
 
 class Unreadable:
