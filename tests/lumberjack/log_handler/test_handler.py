@@ -583,6 +583,14 @@ def test_a_worker_that_runs_is_not_started_again(monkeypatch):
     assert worker.join(10)
 
 
+def test_a_worker_that_was_joined_does_not_start():
+    """A record that is logged while the handler is closed comes too late for a thread."""
+    worker = Worker(trio.sleep_forever, on_wake=int, on_failure=print, name="test")
+    assert worker.join(0)
+    assert not worker.start()
+    assert not worker.running
+
+
 def test_the_pause_before_a_worker_is_started_again(monkeypatch):
     """A second from the last start, however many records come meanwhile."""
     now, started = [7.0], []
