@@ -311,17 +311,18 @@ class Connecting:
             )
         return target
 
-    def finish(self, requester: Requester, inner: Surroundings | None) -> None:
+    def finish(self, requester: Requester, patient: PatientRequests | None) -> None:
         """Put around the requests of a requester what belongs there.
 
         Args:
             requester: The requester.
-            inner: What is around each try.
+            patient: What is around each try.
         """
         requester.tracing = self._tracing
+        inner: Surroundings | None = patient
         if self._repeats is not None:
             over = partial(_is_over, requester)
-            inner = RepeatedRequests(Repeating(self._repeats, over), inner)
+            inner = RepeatedRequests(Repeating(self._repeats, over), patient)
         around = None if self._surround is None else self._surround(requester, inner)
         requester._surround(around or inner)  # noqa: SLF001 - this package made it
 

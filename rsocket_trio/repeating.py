@@ -27,9 +27,9 @@ from .protocol.interaction import Interaction
 from .protocol.percentile import Percentile
 
 if TYPE_CHECKING:
+    from .connection.patient_requests import PatientRequests, Place
     from .metadata.builder import Metadata
     from .protocol.repeats import Repeats
-    from .requester import Surroundings
 
 __all__ = ["RepeatedRequests", "Repeating"]
 
@@ -328,6 +328,7 @@ class _Reopening:
         self._tries = tries
         self._open_one = open_one
         self._within = stream._again  # noqa: SLF001 - what is within opens it for nothing
+        self._replaceable = stream._replaceable  # noqa: SLF001 - as above
         self._until: float | None = None
 
     async def __call__(self, error: RSocketError) -> Any:
@@ -336,7 +337,9 @@ class _Reopening:
             if other is not None:
                 return other
             self._tries.end(error)
-            wait = self._tries.wait_after(error, inf)  # a timeout of a read is not that of a stream
+            wait = None
+            if self._replaceable:  # a timeout of a read is not that of a stream
+                wait = self._tries.wait_after(error, inf)
             if wait is None:
                 return None
             self._until = trio.current_time() + wait
@@ -396,7 +399,7 @@ class RepeatedRequests:
         inner: What is around each request within it.
     """
 
-    def __init__(self, repeating: Repeating, inner: Surroundings | None) -> None:
+    def __init__(self, repeating: Repeating, inner: PatientRequests | None) -> None:
         self._repeating = repeating
         self._inner = inner
 
@@ -415,12 +418,13 @@ class RepeatedRequests:
         If cancelled: as that is.
         """
         inner = self._inner
+        tried: list[Place] = []
 
         def once() -> Awaitable[T]:
             if inner is None:
                 return send(metadata)
             free = None if idempotent is None else False
-            return inner.answer(interaction, route, metadata, send, idempotent=free)
+            return inner.answer(interaction, route, metadata, send, idempotent=free, tried=tried)
 
         return await self._repeating.answer(route, once, idempotent=idempotent)
 
@@ -458,10 +462,11 @@ class RepeatedRequests:
         if interaction is Interaction.REQUEST_CHANNEL:
             idempotent = None
         free = None if idempotent is None else False
+        tried: list[Place] = []
 
         def once() -> AbstractAsyncContextManager[T]:
             if inner is None:
                 return open_(metadata)
-            return inner.opened(interaction, route, metadata, open_, idempotent=free)
+            return inner.opened(interaction, route, metadata, open_, idempotent=free, tried=tried)
 
         return self._repeating.opened(route, once, idempotent=idempotent)

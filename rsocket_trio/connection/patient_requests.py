@@ -59,8 +59,12 @@ class Place(Protocol):
     def failed(self, error: BaseException) -> None:
         """Take note of an error in place of that."""
 
-    def left(self) -> None:
-        """Take note of the end of the try. It comes last, and may come twice."""
+    def left(self, *, well: bool = False) -> None:
+        """Take note of the end of the try. It comes last, and may come twice.
+
+        Args:
+            well: Whether the peer has answered, if neither of the above was told.
+        """
 
 
 class Places(Protocol):
@@ -118,6 +122,7 @@ class PatientRequests:
         send: Callable[[Metadata | None], Awaitable[T]],
         *,
         idempotent: bool | None = False,
+        tried: list[Place] | None = None,
     ) -> T:
         """Send a request when there is a session, and wait for what ``send`` waits for.
 
@@ -128,6 +133,8 @@ class PatientRequests:
             send: Sends the request on the present session.
             idempotent: Whether the peer may process it twice; ``None``: what it sends can be taken
                 from its source only once, so it is sent once.
+            tried: Where the request was or is sent as well. It goes elsewhere if there is another
+                place, and is added.
 
         Raises:
             NotConnected: There is no session, and the request may not wait for one (longer).
@@ -136,7 +143,7 @@ class PatientRequests:
         Checkpoint: as ``send``; also if there is no session.
         If cancelled: as ``send``; nothing is sent while it waits.
         """
-        tries = _Tries(self, idempotent=idempotent)
+        tries = _Tries(self, idempotent, tried)
         while True:
             place = await tries.next()
             try:
@@ -176,6 +183,7 @@ class PatientRequests:
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
         *,
         idempotent: bool | None = False,
+        tried: list[Place] | None = None,
     ) -> AsyncIterator[T]:
         """Open a stream when there is a session, and again before its first item.
 
@@ -183,13 +191,13 @@ class PatientRequests:
 
         The arguments are those of `answer`.
         """
-        tries = _Tries(self, idempotent=idempotent)
+        tries = _Tries(self, idempotent, tried)
         async with AsyncExitStack() as opened:
 
             async def open_one() -> T:
                 while True:
                     place = await tries.next()
-                    opened.callback(place.left)
+                    opened.callback(place.left)  # beyond the end of its stream
                     try:
                         stream = await opened.enter_async_context(open_(metadata))
                     except BaseException as error:  # a place judges cancellations, too
@@ -211,8 +219,10 @@ class PatientRequests:
             stream = await open_one()
             repeatable = interaction is Interaction.REQUEST_STREAM
             if isinstance(stream, PayloadStream):
-                stream._tells(tries.answered)  # noqa: SLF001 - only for this class
+                repeatable = repeatable and stream._replaceable  # noqa: SLF001 - for this class
+                stream._tells(tries.answered)  # noqa: SLF001 - as above
                 stream._opens_again(open_again)  # noqa: SLF001 - as above
+                opened.callback(lambda: tries.left(well=stream._answered))  # noqa: SLF001 - too
             elif interaction is Interaction.REQUEST_RESPONSE:
                 tries.answered()
             yield stream
@@ -277,15 +287,19 @@ class _Tries:
     Args:
         requests: Waits for sessions.
         idempotent: Whether the peer may process it twice, see `PatientRequests.answer`.
+        tried: See there.
 
     Attributes:
         owed: Whether another try follows. It stays so if the task that makes it is cancelled, e.g.
             by the timeout of a reader who comes again.
     """
 
-    def __init__(self, requests: PatientRequests, *, idempotent: bool | None) -> None:
+    def __init__(
+        self, requests: PatientRequests, idempotent: bool | None, tried: list[Place] | None
+    ) -> None:
         self._requests = requests
         self._idempotent = idempotent
+        self._tried = tried
         self._place: Place | None = None
         self.owed = False
         self._failed_on: Place | None = None
@@ -293,7 +307,12 @@ class _Tries:
 
     async def next(self) -> Place:
         """Wait until there is a place for the next try, another one than the last failed on."""
-        place = self._requests.begin(self._failed_on)
+        failed_on, tried = self._failed_on, self._tried
+        place = None
+        if tried and failed_on is None:
+            place = self._requests.begin(tried[-1])
+        if place is None:
+            place = self._requests.begin(failed_on)
         if place is None:
             try:
                 place = await self._requests.wait_for(other_than=self._failed_on)
@@ -302,6 +321,8 @@ class _Tries:
                     raise
                 raise self._left from error
         self._place = place
+        if tried is not None:
+            tried.append(place)
         return place
 
     def answered(self) -> None:
@@ -314,6 +335,11 @@ class _Tries:
         assert self._place is not None
         self._place.failed(error)
         self._place.left()
+
+    def left(self, *, well: bool) -> None:
+        """Tell the place of the present try of its end."""
+        assert self._place is not None
+        self._place.left(well=well)
 
     def may_follow(self, error: RSocketError) -> bool:
         """Return whether another try follows the one that has failed with ``error``.

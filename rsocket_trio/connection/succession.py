@@ -135,7 +135,7 @@ class _Tenure:
     def failed(self, error: BaseException) -> None:
         """Do nothing."""
 
-    def left(self) -> None:
+    def left(self, *, well: bool = False) -> None:
         """Do nothing."""
 
 
@@ -357,6 +357,9 @@ class Succession:
                     tenure.none(error, final=False)
                 except trio.ClosedResourceError as error:  # its own block has ended it
                     tenure.none(error, final=True)
+        except trio.Cancelled:
+            tenure.patience.cancel(reason="no session is wanted any more")
+            raise
         finally:
             self._trying = None
         if tenure.failure is not None:

@@ -181,10 +181,23 @@ class PayloadStream(
     def _opens_again(self, again: OpenAgain) -> None:
         """Ask for another stream in the place of this one if it fails before its first item.
 
-        What was granted by `request_n` is known to that stream only, so it is not replaced then.
+        It is asked also if this one may not be replaced, as it learns of the error so.
         """
-        if not self._inbox.window.manual:
-            self._again = again
+        self._again = again
+
+    @property
+    def _replaceable(self) -> bool:
+        """Whether another stream may be in the place of this one.
+
+        What was granted by `request_n` is known to this one only.
+        """
+        return not self._inbox.window.manual
+
+    @property
+    def _answered(self) -> bool:
+        """Whether an item has come, or the end without one."""
+        inbox = self._inbox
+        return inbox.received > 0 or (inbox.ended and inbox.failure is None and not inbox.closed)
 
     async def _replaced(self, error: RSocketError) -> bool:
         """Go on with another stream, if this one has failed before its first item.
@@ -203,6 +216,8 @@ class PayloadStream(
         if other is None:
             return False
         closed = self._inbox.closed
+        if other._begun is not None:  # noqa: SLF001 - this class
+            self._begun = other._begun  # noqa: SLF001 - this class
         self._inbox = other._inbox  # noqa: SLF001 - this class
         self._queue = other._queue  # noqa: SLF001 - this class
         self._again = again
@@ -210,10 +225,11 @@ class PayloadStream(
             self._inbox.close()
         return True
 
-    def _first_wait(self) -> Callable[[], None] | None:
-        """Return what to call after the first wait, if no item has come before it."""
+    def _tell(self, *, waited: bool) -> None:
+        """Tell of the first item, if a reader has waited for it."""
         begun, self._begun = self._begun, None
-        return None if self._inbox.received else begun
+        if waited and begun is not None:
+            begun()
 
     def __aiter__(self) -> PayloadStream:
         return self
@@ -262,7 +278,7 @@ class PayloadStream(
         If cancelled: no item is lost.
         """
         self._burst = 0
-        begun = None if self._begun is None else self._first_wait()
+        waited = self._begun is not None and not self._inbox.received
         while True:  # A stream without an item may be opened again, session after session.
             try:
                 await self._inbox.wait(_NAME)
@@ -270,8 +286,8 @@ class PayloadStream(
             except RSocketError as error:
                 if not await self._replaced(error):
                     raise
-        if begun is not None:
-            begun()
+        if self._begun is not None:
+            self._tell(waited=waited)
         return self._inbox.pop()
 
     async def receive_many(self, limit: int | None = None) -> list[Payload]:
@@ -293,7 +309,7 @@ class PayloadStream(
         if limit is not None and (type(limit) is not int or limit < 1):
             argument("limit", limit, COUNT)
         self._burst = 0
-        begun = None if self._begun is None else self._first_wait()
+        waited = self._begun is not None and not self._inbox.received
         while True:  # as `receive`
             try:
                 await self._inbox.wait(_NAME)
@@ -301,8 +317,8 @@ class PayloadStream(
             except RSocketError as error:
                 if not await self._replaced(error):
                     raise
-        if begun is not None:
-            begun()
+        if self._begun is not None:
+            self._tell(waited=waited)
         pop = self._inbox.pop
         here = len(self._queue)
         return [pop() for _ in range(here if limit is None else min(limit, here))]

@@ -106,9 +106,8 @@ class Choice:
         count = len(candidates)
         if count == 1:
             return candidates[0]
-        random = self._random
-        i = int(random() * count)
-        j = int(random() * (count - 1))
+        # One number for both: the choice among all ordered pairs of two different ones.
+        i, j = divmod(int(self._random() * count * (count - 1)), count - 1)
         one, other = candidates[i], candidates[j + (j >= i)]
         load = one.latency_at(now) * (one.in_flight + 1)
         return one if load <= other.latency_at(now) * (other.in_flight + 1) else other

@@ -10,7 +10,7 @@ import trio
 
 from ..connection.reconnect import ConnectionState
 from ..connection.succession import Succession
-from ..entrance import Home
+from ..entrance import Home, get_ident, not_at_home
 from ..errors import (
     ApplicationError,
     ConnectionClosed,
@@ -69,7 +69,7 @@ class Member:
         self.failed = 0
         self.removed = False
         self._roster = roster
-        self._pause = trio.CancelScope()
+        self._leave = trio.Event()
         self._dial = roster.connecting.dialler(target.at, target.address)
         self.begin_anew()
         self.succession = self._succession()
@@ -112,8 +112,8 @@ class Member:
                 why = self.succession.failure
                 text = "pool: no session with %s, tried again in %g s: %s"
                 logger.warning(text, self.target, longest, why)
-                with self._pause:
-                    await trio.sleep(longest)
+                with trio.move_on_after(longest):
+                    await self._leave.wait()
                 if not self._goes_on():
                     return
                 self.succession = self._succession()
@@ -127,12 +127,12 @@ class Member:
         """Let what is open finish, and then end."""
         self.removed = True
         self.succession.retire(reason, grace)
-        self._pause.cancel(reason=reason)
+        self._leave.set()
 
     def close(self) -> None:
         """End now; the pool has ended."""
         self.succession.close()
-        self._pause.cancel(reason="the pool closes")
+        self._leave.set()
 
     @property
     def runs(self) -> bool:
@@ -170,8 +170,8 @@ class Turn:
 
     __slots__ = (
         "_began",
-        "_deadline",
         "_in_flight",
+        "_judged",
         "_outlier",
         "_roster",
         "_ticket",
@@ -184,9 +184,9 @@ class Turn:
         self.connection = connection
         self._roster = roster
         self._began = now
-        self._deadline = trio.current_effective_deadline()
-        self._outlier = member.outlier
-        self._ticket = member.outlier.admit(now)
+        self._outlier = outlier = member.outlier
+        self._ticket = outlier.admit(now)
+        self._judged = False
         self._in_flight = True
         member.in_flight += 1
 
@@ -200,19 +200,20 @@ class Turn:
         now = trio.current_time()
         took = now - self._began
         roster = self._roster
-        if roster.typical == LEAST:  # the first answer
-            roster.typical = took
-        roster.typical += (took - roster.typical) * _TYPICAL
-        self._answered(took, now)
+        typical = roster.typical
+        # The first answer counts as it is.
+        roster.typical = took if typical == LEAST else typical + (took - typical) * _TYPICAL
+        self._well(now)
+        self.member.latency.add(took, now)
 
-    def _answered(self, took: float, now: float) -> None:
+    def _well(self, now: float) -> None:
         roster, member, outlier = self._roster, self.member, self._outlier
+        self._judged = True
         member.answered += 1
         if self._ticket is not None:
             outlier.succeeded(self._ticket, now)
-            if outlier is member.outlier and outlier.well and member in roster.aside:
+            if member in roster.aside and outlier is member.outlier and outlier.well:
                 member.begin_anew()
-        member.latency.add(took, now)
 
     def failed(self, error: BaseException) -> None:
         """Take note of an error in place of that."""
@@ -220,13 +221,15 @@ class Turn:
         took = now - self._began
         if isinstance(error, _ANSWERS):
             # Who only answers with errors must not look best, either.
-            self._answered(max(took, self._roster.typical), now)
+            self._well(now)
+            self.member.latency.add(max(took, self._roster.typical), now)
             return
         if isinstance(error, trio.Cancelled):
-            if now < self._deadline:
+            if error.source != "deadline":
                 return
         elif not (isinstance(error, _FAILURES) and error.sent):
             return
+        self._judged = True
         member = self.member
         member.failed += 1
         member.latency.add(max(took, FAILURE), now)
@@ -235,13 +238,16 @@ class Turn:
         if self._outlier.failed(self._ticket, now) and self._outlier is member.outlier:
             self._roster.put_aside(member, error)
 
-    def left(self) -> None:
+    def left(self, *, well: bool = False) -> None:
         """Take note of the end of the try. It comes last, and may come twice."""
-        if self._in_flight:
-            self._in_flight = False
-            self.member.in_flight -= 1
-            if self._ticket is not None and not self._outlier.well:
-                self._outlier.left(self._ticket, trio.current_time())
+        if not self._in_flight:
+            return
+        self._in_flight = False
+        self.member.in_flight -= 1
+        if well and not self._judged:  # nobody has waited for the first item
+            self._well(trio.current_time())
+        elif self._ticket is not None and not self._outlier.well:
+            self._outlier.left(self._ticket, trio.current_time())
 
 
 class Roster:
@@ -276,6 +282,7 @@ class Roster:
         self.options = options
         self.pool_options = pool_options
         self.home = Home()
+        self._thread = self.home.thread
         self.ended = trio.Event()
         self.changed = trio.Event()
         self.lost = trio.Event()
@@ -289,6 +296,7 @@ class Roster:
         self._ready: list[Member] = []
         self._nursery: trio.Nursery | None = None
         self._emptying = trio.CancelScope()
+        self._emptying.cancel()
 
     # -- the targets --------------------------------------------------------------------------
 
@@ -306,20 +314,21 @@ class Roster:
 
     def set_targets(self, targets: Iterable[Target]) -> None:
         """Go over to a complete set of targets. An empty one has its effect later."""
-        self._emptying.cancel(reason="there are targets")
         wanted = part_of(targets, self._client_id, self.pool_options.max_targets)
-        if not wanted and self._members:
+        if wanted or not self._members:
+            self._emptying.cancel(reason="there are targets")
+            self._reconcile(wanted)
+        elif self._emptying.cancel_called:  # else it is under way
             assert self._nursery is not None
             self._emptying = trio.CancelScope()
             self._nursery.start_soon(self._empty, self._emptying)
-            return
-        self._reconcile(wanted)
 
     async def _empty(self, scope: trio.CancelScope) -> None:
         seconds = self.pool_options.empty_after
         logger.warning("pool: the source names no targets; the last ones stay for %g s", seconds)
         with scope:
             await trio.sleep(seconds)
+            scope.cancel(reason="it is done")
             self._reconcile([])
 
     def _reconcile(self, wanted: list[Target]) -> None:
@@ -335,11 +344,10 @@ class Roster:
         self.change()
 
     def _remove(self, member: Member) -> None:
-        if len(self._removed) >= self.pool_options.max_targets:
-            oldest = next(iter(self._removed))
-            oldest.retire("many targets were removed after this one", 0)
         self._removed[member] = None
         member.retire("the target was removed from the pool", self.pool_options.grace)
+        for oldest in list(self._removed)[: -self.pool_options.max_targets]:
+            oldest.retire("many targets were removed after this one", 0)
 
     def forget(self, member: Member) -> None:
         """Take note that nothing of a removed target is open any more."""
@@ -379,7 +387,8 @@ class Roster:
 
     def begin(self, other_than: Place | None) -> Place | None:
         """See `Places.begin`."""
-        self.home.check("this pool")
+        if get_ident() != self._thread:
+            raise not_at_home("this pool")
         candidates = self._ready
         if other_than is not None:
             assert isinstance(other_than, Turn)
@@ -395,9 +404,10 @@ class Roster:
         if self.connecting.lease is not None:
             candidates = [each for each in candidates if each.has_lease] or candidates
         member = self._choose(candidates, now)
-        assert member.connection is not None
-        self._bind(member.connection)
-        return Turn(self, member, member.connection, now)
+        connection = member.connection
+        assert connection is not None
+        self._bind(connection)
+        return Turn(self, member, connection, now)
 
     def _well(self, candidates: list[Member], now: float) -> list[Member]:
         for each in candidates:

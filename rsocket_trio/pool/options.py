@@ -49,6 +49,11 @@ def as_target(target: object) -> Target:
     if isinstance(target, str | Uri):
         return Target(as_uri(target))
     if callable(target):
+        if type(target).__hash__ is None:
+            raise TypeError(
+                "a target that is a function has to be hashable, as each set is compared with the "
+                f"last one; {type(target).__name__} is not"
+            )
         return Target(target)
     raise TypeError(
         "a target of a pool is an address (a str or a Uri), a function that dials, or a Target, "

@@ -48,6 +48,8 @@ _NO_SETUP: Final = Payload()
 _CONFIG: Final = ConnectionConfig()
 _RECONNECT: Final = Reconnect()
 _OPTIONS: Final = PoolOptions()
+_BETWEEN: Final = 0.05
+"""Seconds between two sets of a source: it may be one that never waits."""
 
 
 class Pool(Requester, given="connect_pool gives one"):
@@ -239,7 +241,7 @@ async def connect_pool(
         ssl_context: See there.
         resume: See there.
         reconnect: See there; also how requests wait for a target, and how many.
-        repeats: See there. Each try chooses its target anew.
+        repeats: See there. Each try, and a hedge, prefers another target than the last one.
         lease: See there. A target without a lease for now is passed by while another has one.
         tracing: See there.
         protocol: See there.
@@ -330,23 +332,27 @@ async def _follow(roster: Roster, source: AsyncIterable[_Targets], reconnect: Re
     """Take over the sets of a source, until the pool closes."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_until_closed, roster, nursery.cancel_scope)
-        if isinstance(source, Watch):
-            nursery.start_soon(_hurry, roster, source)
         delays = reconnect.retry.delays(random)
         while True:
-            async with AsyncExitStack() as stack:
-                sets = aiter(source)
-                if isinstance(sets, AsyncGenerator):
-                    stack.push_async_callback(sets.aclose)
-                try:
-                    async for each in sets:
+            try:
+                async with AsyncExitStack() as stack:
+                    sets = aiter(source)
+                    if isinstance(sets, AsyncGenerator):
+                        stack.push_async_callback(sets.aclose)
+                    if isinstance(sets, Watch):
+                        hurrying = await stack.enter_async_context(trio.open_nursery())
+                        stack.callback(hurrying.cancel_scope.cancel)
+                        hurrying.start_soon(_hurry, roster, sets)
+                    while True:
+                        each = await anext(sets)
                         delays = reconnect.retry.delays(random)
                         _take(roster, each)
-                except Exception:  # of the application's source
-                    logger.exception("the source of targets has failed; the last targets stay")
-                else:
-                    logger.info("pool: the source of targets has ended; the last targets stay")
-                    return
+                        await trio.sleep(_BETWEEN)
+            except StopAsyncIteration:
+                logger.info("pool: the source of targets has ended; the last targets stay")
+                return
+            except Exception:  # of the application's source
+                logger.exception("the source of targets has failed; the last targets stay")
             delay = next(delays, None)
             if delay is None:
                 return

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from abc import abstractmethod
 from collections.abc import AsyncIterator
+from copy import copy
 from pathlib import Path
 from random import random
 from typing import Final
@@ -36,6 +38,8 @@ _ABSENT: Final = 2
 class Watch(AsyncIterator[tuple[Target, ...]]):
     """Asks again and again, and gives each set that differs from the last one.
 
+    Each iteration over it asks for itself, so that several pools may have the same source.
+
     Args:
         every: The time between two questions, in seconds.
         what: What is asked, for the log.
@@ -45,12 +49,19 @@ class Watch(AsyncIterator[tuple[Target, ...]]):
         argument("every", every, FINITE)
         self._every = every
         self._what = what
+        self._begin()
+
+    def _begin(self) -> None:
         self._asked = False
         self._given: tuple[Target, ...] | None = None
+        self._told = ""  # the last failure, as it is in the log
         self._hurry = trio.Event()
 
     def __aiter__(self) -> Watch:
-        return self
+        """Return an iterator that begins anew."""
+        new = copy(self)
+        new._begin()  # noqa: SLF001 - this class
+        return new
 
     async def __anext__(self) -> tuple[Target, ...]:
         """Wait for the next set of targets.
@@ -67,10 +78,13 @@ class Watch(AsyncIterator[tuple[Target, ...]]):
             try:
                 targets = await self._ask()
             except (OSError, ValueError) as error:  # also UnicodeError
-                logger.warning("pool: %s: the last targets stay: %s", self._what, error)
+                if (text := str(error)) != self._told:  # once, not with each question
+                    self._told = text
+                    logger.warning("pool: %s: the last targets stay: %s", self._what, error)
                 continue
             finally:
                 self._asked = True
+            self._told = ""
             if targets != self._given:
                 self._given = targets
                 return targets
@@ -97,6 +111,9 @@ class _Names(Watch):
         argument("max_addresses", max_addresses, COUNT)
         self._uri = uri
         self._at_most = max_addresses
+
+    def _begin(self) -> None:
+        super()._begin()
         self._absent: dict[str, int] = {}  # in how many answers each known address was not
 
     async def _ask(self) -> tuple[Target, ...]:
@@ -128,8 +145,12 @@ class _Lines(Watch):
 
     def _read(self) -> bytes:
         """Read the file, if nobody writes it meanwhile."""
-        with self._path.open("rb") as file:
+        # A FIFO would wait for its writer.
+        descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, "rb") as file:
             before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode):
+                raise ValueError("it is no regular file")
             content = file.read(self._max_size + 1)
             after = os.fstat(file.fileno())
         if len(content) > self._max_size:

@@ -17,6 +17,7 @@ from rsocket_trio import (
     LeaseGranter,
     LeaseOptions,
     MissingLease,
+    Payload,
     PoolOptions,
 )
 from rsocket_trio.pool.choosing import FAILURE, Choice, PeakLatency
@@ -125,6 +126,49 @@ async def test_a_session_that_begins_anew_is_well(autojump_clock):
             servers[0].up = True
             await trio.sleep(2)
             assert (await outcomes(pool, 10))["s0"] == 5
+
+
+@pytest.mark.parametrize("prefetch", [0, None])
+async def test_the_failures_of_streams(prefetch, autojump_clock):
+    """Also of those that are not opened again, as their reader has granted items himself."""
+    async with fleet(2) as servers:
+        async with pool_of(servers, options=TURNS) as pool:
+            await settled(pool, 2)
+            servers[0].behaviour = "cancels"
+            failed = 0
+            for _ in range(20):
+                async with pool.request_stream(Payload(b"1"), prefetch=prefetch) as items:
+                    if prefetch == 0:
+                        items.request_n(1)
+                    try:
+                        await items.receive()
+                    except Canceled:
+                        failed += 1
+            assert failed == 5
+            assert sorted(each.failed for each in pool.targets()) == [0, 5]
+
+
+@pytest.mark.parametrize("how", ["late", "empty", "patient", "many"])
+async def test_streams_that_are_answered(how, autojump_clock):
+    """However they are read: 5 failures among them are not 5 in a row."""
+    async with fleet(1) as servers:
+        async with pool_of(servers) as pool:
+            await settled(pool, 1)
+            for _ in range(6):
+                data = b"0" if how == "empty" else b"1"
+                async with pool.request_stream(Payload(data)) as items:
+                    if how == "late":
+                        await trio.sleep(1)
+                    elif how == "patient":
+                        with trio.move_on_after(0.001):
+                            await items.receive()
+                    elif how == "many":
+                        await items.receive_many()
+                    async for _ in items:
+                        pass
+            [target] = pool.targets()
+            assert (target.answered, target.failed, target.in_flight) == (6, 0, 0)
+            assert (target.latency is None) == (how in ("late", "empty"))
 
 
 async def test_a_new_target_gets_its_share(autojump_clock):

@@ -10,17 +10,21 @@ import trio
 import trio.testing
 
 from rsocket_trio import (
+    Budget,
     Caller,
+    Circuit,
     ConnectionClosed,
     ConnectionLost,
     ConnectionState,
     Forbidden,
+    Hedge,
     NotConnected,
     Payload,
     Pool,
     PoolOptions,
     Reconnect,
     Rejected,
+    Repeats,
     Requester,
     Retry,
     StreamedPayload,
@@ -180,6 +184,51 @@ async def test_a_refused_stream_is_opened_on_another_target(autojump_clock):
             assert {each.in_flight for each in pool.targets()} == {0}
 
 
+@pytest.mark.parametrize("choose", ["round_robin", "latency"])
+async def test_a_hedge_goes_to_another_target(choose, autojump_clock):
+    """A second request to the target that hangs would hang as well."""
+    policy = Repeats(hedge=Hedge(after=0.05), budget=Budget(ratio=10, per_second=100))
+    async with fleet(2) as servers:
+        async with pool_of(servers, options=PoolOptions(choose=choose), repeats=policy) as pool:
+            await settled(pool, 2)
+            servers[0].delay = lambda: 1000
+            for _ in range(20):
+                with trio.fail_after(1):
+                    async with trio.open_nursery() as two:  # so that turns come back to "s0"
+                        two.start_soon(partial(ask, pool, idempotent=True))
+                        two.start_soon(partial(ask, pool, idempotent=True))
+            servers[0].kill()  # without another target, it goes to the same one
+            servers[1].delay = lambda: 0.1
+            await trio.sleep(1)
+            before = servers[1].begun[b""]
+            assert await ask(pool, idempotent=True) == "s1"
+            assert servers[1].begun[b""] == before + 2
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_repeat_goes_to_another_target(stream, autojump_clock):
+    """By latency it would go back to a target that was fast, and refuses now."""
+    policy = Repeats(retry=Retry(initial_delay=0.01, jitter=0), budget=Budget(per_second=1000))
+    options = PoolOptions(circuit=Circuit(failures=10**9))
+    async with fleet(2) as servers:
+        async with pool_of(servers, options=options, repeats=policy) as pool:
+            await settled(pool, 2)
+            for _ in range(40):
+                await ask(pool)
+            servers[0].behaviour = "cancels"
+            for _ in range(40):
+                if stream:
+                    async with pool.request_stream(Payload(b"1"), idempotent=True) as items:
+                        assert (await items.receive()).data == b"s1"
+                else:
+                    assert await ask(pool, idempotent=True) == "s1"
+            failed, well = (each.failed for each in pool.targets())
+            assert 0 < failed <= 40
+            assert well == 0
+            begun = [sum(server.begun.values()) for server in servers]
+            assert begun == [each.answered + each.failed for each in pool.targets()]
+
+
 async def test_only_what_is_idempotent_is_repeated(autojump_clock):
     """A request that may have been processed is the caller's error without the word for it."""
     async with fleet(2) as servers:
@@ -225,6 +274,7 @@ async def test_all_targets_refuse(autojump_clock, caplog):
             with pytest.raises(NotConnected, match=r"none of 2 targets.*not you"):
                 await ask(pool)
             assert {each.state for each in pool.targets()} == {ConnectionState.CLOSED}
+            await trio.sleep(150)  # refused again, and again
             for server in servers:
                 server.refusal = None
             await trio.sleep(61)
@@ -249,12 +299,20 @@ async def test_a_pool_of_one_waits_for_its_target(autojump_clock):
             assert pool.targets()[0].failed == 1
 
 
+class Unhashable:
+    __hash__ = None
+
+    def __call__(self):
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
     ("targets", "error", "text"),
     [
         ([], ValueError, "the list is empty"),
         (["tcp://a"], ValueError, "port"),
         ([7], TypeError, "a target of a pool is"),
+        ([Unhashable()], TypeError, "has to be hashable"),
         (7, TypeError, "connect_pool needs a list"),
         ("nonsense", ValueError, "scheme"),
     ],

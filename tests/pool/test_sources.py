@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from contextlib import suppress
 
 import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ConnectionClosed, Payload, PoolOptions, parse_uri
+from rsocket_trio import ConnectionClosed, Payload, PoolOptions, connect_pool, parse_uri
 from rsocket_trio.pool import Target, dns, target_file
 from rsocket_trio.pool.choosing import part_of
 from tests.pool.fleet import ask, fleet, pool_of
@@ -114,6 +116,9 @@ async def test_a_file(tmp_path, autojump_clock, caplog):
     await unchanged("more than 1000 bytes")
     file.unlink()
     await unchanged("No such file")
+    os.mkfifo(file)  # which a writer would have to open
+    await unchanged("no regular file")
+    file.unlink()
     new = tmp_path / "new"
     new.write_text("tcp://c:3\n")
     new.rename(file)
@@ -207,6 +212,140 @@ async def test_a_target_that_returns_while_it_drains(autojump_clock):
                 assert ended == [0, 1]
                 assert servers[0].open == 3
                 nursery.cancel_scope.cancel()
+
+
+async def test_many_that_go_at_once(autojump_clock):
+    """As many may finish as there may be targets, however they were removed."""
+    async with fleet(12) as servers:
+        source = Source(servers[:4])
+        options = PoolOptions(max_targets=4, choose="round_robin")
+        async with pool_of(source, options=options) as pool, trio.open_nursery() as nursery:
+
+            async def reading():
+                with suppress(ConnectionClosed):
+                    async with pool.request_stream(Payload(b"1000")) as items:
+                        async for _ in items:
+                            pass
+
+            for number in range(4, 13, 4):
+                await trio.sleep(2)
+                for _ in range(4):
+                    nursery.start_soon(reading)
+                await trio.sleep(2)
+                source.named = servers[number : number + 4] or servers[:4]
+                source.changed()
+            await trio.sleep(2)
+            assert sum(each.removed for each in pool.targets()) == 4
+            nursery.cancel_scope.cancel()
+
+
+async def test_targets_that_come_and_go_at_once(autojump_clock):
+    """Whatever a client has just begun when its target is removed: no session stays behind."""
+    async with fleet(6) as servers:
+        send, sets = trio.open_memory_channel(0)
+        async with pool_of(sets) as pool:
+            for number in range(100):
+                await send.send([servers[number % 6], servers[(number + 1) % 6]])
+                if number % 10 == 0:
+                    await trio.sleep(0.3)
+            await trio.sleep(50)
+            assert len(pool.targets()) == 2
+            assert sum(server.open for server in servers) == 2
+
+
+async def test_a_source_of_empty_sets(autojump_clock):
+    """One more of them does not keep the targets for longer."""
+    async with fleet(1) as servers:
+
+        async def sets():
+            yield servers
+            while True:
+                await trio.sleep(30)
+                yield []
+
+        async with pool_of(sets()) as pool:
+            await ask(pool)
+            await trio.sleep(100)
+            assert pool.targets() == []
+
+
+async def test_a_source_that_never_waits(autojump_clock):
+    """Others go on: the pool waits for a moment behind each set."""
+    async with fleet(1) as servers:
+        given = 0
+
+        async def sets():
+            nonlocal given
+            while given < 10_000:
+                given += 1
+                yield servers
+
+        async with pool_of(sets()) as pool:
+            await trio.sleep(1)
+            assert await ask(pool) == "s0"
+        assert given <= 100
+
+
+class Wrong:
+    """A source that fails where it begins, and then where it ends."""
+
+    def __init__(self, servers):
+        self.servers = servers
+        self.begun = 0
+
+    def __aiter__(self):
+        self.begun += 1
+        if self.begun < 3:
+            raise OSError("no resolver")
+        return self._sets()
+
+    async def _sets(self):
+        try:
+            yield self.servers
+            await trio.sleep(1)
+            yield []
+        finally:
+            raise OSError("no end")
+
+
+async def test_a_source_that_fails_at_its_begin_or_its_end(autojump_clock, caplog):
+    """The pool goes on, and leaving its block is no failure."""
+    async with fleet(1) as servers:
+        source = Wrong(servers)
+        async with pool_of(source) as pool:
+            assert await ask(pool) == "s0"
+            await trio.sleep(100)
+            assert await ask(pool) == "s0"
+        assert source.begun > 4
+    assert "no resolver" in caplog.text
+    assert "no end" in caplog.text
+
+
+async def test_two_pools_on_one_source(resolver, autojump_clock):
+    """Each gets all sets, at the same time or one after the other."""
+    await resolver.begin()
+    resolver.answer = ["10.0.0.1"]
+    watch = dns("tcp://orders.example:1", every=1)
+    for _ in range(2):
+        async with connect_pool(watch) as one, connect_pool(watch) as other:
+            await trio.sleep(5)
+            assert len(one.targets()) == len(other.targets()) == 1
+
+
+async def test_an_error_that_lasts_is_in_the_log_once(resolver, autojump_clock, caplog):
+    """And again if it comes back."""
+    await resolver.begin()
+    watch = dns(URI, every=1)
+    resolver.answer = socket.gaierror("away")
+    with trio.move_on_after(100):
+        await anext(watch)
+    assert caplog.text.count("away") == 1
+    resolver.answer = ["10.0.0.1"]
+    await anext(watch)
+    resolver.answer = socket.gaierror("away")
+    with trio.move_on_after(100):
+        await anext(watch)
+    assert caplog.text.count("away") == 2
 
 
 async def test_an_empty_set(autojump_clock, caplog):
