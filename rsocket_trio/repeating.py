@@ -146,16 +146,23 @@ class Repeating:
                     await trio.sleep(wait)
 
             stream = await open_one()
-            if isinstance(stream, PayloadStream):
-                stream._opens_again(  # noqa: SLF001 - only for this module
-                    _Reopening(tries, open_one, stream)
+            payloads = stream if isinstance(stream, PayloadStream) else None
+            if payloads is not None:
+                tries.hear(payloads)
+                payloads._opens_again(  # noqa: SLF001 - only for this module
+                    _Reopening(tries, open_one, payloads)
                 )
             try:
                 yield stream
-            except BaseException as error:  # raised again
-                tries.end(error)
+            except RSocketError as error:  # raised again
+                # Of the stream, or of something else that the block does.
+                if payloads is None or payloads._inbox.failure is not None:  # noqa: SLF001
+                    tries.end(error)
                 raise
-            tries.end(None)
+            else:
+                tries.end(None)
+            finally:
+                tries.leave()
 
     async def check(self) -> None:
         """Raise if no request may be sent now.
@@ -204,6 +211,8 @@ class _Tries:
         self._idempotent = idempotent
         self._waits: Iterator[float] = repeating.policy.retry.delays(random.random)
         self._ticket: int | None = None
+        self._began = 0.0
+        self._runs = False
         self.left: RSocketError | None = None
 
     async def begin(self) -> None:
@@ -212,10 +221,11 @@ class _Tries:
         Raises:
             CircuitOpen: No request may be sent now; if one was sent, its error.
         """
+        now = self._began = trio.current_time()
+        self._runs = True
         outlier = self._repeating.outlier
         if outlier is None:
             return
-        now = trio.current_time()
         self._ticket = outlier.admit(now)
         if self._ticket is None:
             error = self._repeating.circuit_open(now)
@@ -231,9 +241,11 @@ class _Tries:
             error: Its error.
             took: How long its answer has taken, in seconds.
         """
+        if not self._runs:
+            return
+        self._runs = False
         now = trio.current_time()
         ticket, self._ticket = self._ticket, None
-        failed = self._is_failure(error)
         if error is None:
             self._route.purse.earn(now)
             if took is not None and self._policy.hedge is not None:
@@ -241,20 +253,39 @@ class _Tries:
         outlier = self._repeating.outlier
         if outlier is None or ticket is None:
             return
-        if failed:
-            self._repeating.failure = fresh_copy(error) if isinstance(error, RSocketError) else None
+        if isinstance(error, trio.Cancelled) and error.source == "deadline":
+            if outlier.late(ticket, self._began, now):
+                self._repeating.failure = None
+        elif isinstance(error, RSocketError) and self._is_failure(error):
+            self._repeating.failure = fresh_copy(error)
             outlier.failed(ticket, now)
         elif error is None or (isinstance(error, RSocketError) and not error.unprocessed):
             outlier.succeeded(ticket, now)
         else:
             outlier.left(ticket, now)
 
-    def _is_failure(self, error: BaseException | None) -> bool:
+    def leave(self) -> None:
+        """Note that the present try is left, unless it has ended: that says nothing."""
+        ticket, self._ticket = self._ticket, None
+        outlier = self._repeating.outlier
+        if outlier is not None and ticket is not None:
+            outlier.left(ticket, trio.current_time())
+
+    def hear(self, stream: PayloadStream) -> None:
+        """Note the success of the present try with the first item of its stream."""
+        within = stream._begun  # noqa: SLF001 - only for this module
+
+        def begun(waited: bool) -> None:
+            if within is not None:
+                within(waited)
+            self.end(None)
+
+        stream._tells(begun)  # noqa: SLF001 - as above
+
+    def _is_failure(self, error: RSocketError) -> bool:
         """Return whether a try has failed because of the server."""
-        if isinstance(error, RSocketError):
-            transient = error.transient and not error.unprocessed
-            return transient or isinstance(error, self._policy.also)
-        return isinstance(error, trio.Cancelled) and error.source == "deadline"
+        transient = error.transient and not error.unprocessed
+        return transient or isinstance(error, self._policy.also)
 
     def wait_after(self, error: BaseException, deadline: float) -> float | None:
         """Return the wait before another try, in seconds; ``None`` if ``error`` is the outcome.
@@ -345,6 +376,7 @@ class _Reopening:
             self._until = trio.current_time() + wait
         await trio.sleep_until(self._until)
         stream: PayloadStream = await self._open_one()
+        self._tries.hear(stream)
         self._until = None
         self._within = stream._again  # noqa: SLF001 - as above
         return stream

@@ -285,6 +285,55 @@ async def test_a_reader_that_comes_again(autojump_clock):
     assert server.times == times(0, 1)
 
 
+class Ticking(Server):
+    """Its streams have an item each second, without an end."""
+
+    async def request_stream(self, payload, /):
+        while True:
+            await trio.sleep(1)
+            yield Payload(b"tick")
+
+
+async def test_a_stream_has_succeeded_with_its_first_item(autojump_clock):
+    """Readers with a deadline do not open the circuit, and one that goes on for hours closes it."""
+    server = Ticking(*[Canceled("x")] * 5)
+    async with client(server, Repeats(retry=QUICK)) as requester:
+        for _ in range(6):
+            with trio.move_on_after(2.5):
+                async with requester.request_stream() as items:
+                    async for _ in items:
+                        pass
+        for _ in range(5):
+            with pytest.raises(Canceled):
+                await ask(requester)
+        with pytest.raises(CircuitOpen):
+            await ask(requester)
+        await trio.sleep(5)
+        async with requester.request_stream() as items:
+            for _ in range(3):  # a reader that is cancelled comes again
+                with trio.move_on_after(0.3):
+                    await anext(items)
+            with pytest.raises(CircuitOpen):
+                await ask(requester)
+            await anext(items)
+            async with trio.open_nursery() as nursery:
+                for _ in range(10):
+                    nursery.start_soon(ask, requester)
+
+
+async def test_what_a_reader_does_besides_is_not_of_the_stream(autojump_clock):
+    """Errors of another connection, and its own deadlines, say nothing about this server."""
+    async with client(Ticking(), Repeats(retry=QUICK)) as requester:
+        for _ in range(6):
+            with pytest.raises(ConnectionClosed):
+                async with requester.request_stream():
+                    raise ConnectionClosed("another one")
+            with trio.move_on_after(0.5):
+                async with requester.request_stream() as items:
+                    await anext(items)
+        assert await ask(requester) == b"ok"
+
+
 # -- the budget ---------------------------------------------------------------------------------
 
 

@@ -220,7 +220,7 @@ class PatientRequests:
             repeatable = interaction is Interaction.REQUEST_STREAM
             if isinstance(stream, PayloadStream):
                 repeatable = repeatable and stream._replaceable  # noqa: SLF001 - for this class
-                stream._tells(tries.answered)  # noqa: SLF001 - as above
+                stream._tells(tries.begun)  # noqa: SLF001 - as above
                 stream._opens_again(open_again)  # noqa: SLF001 - as above
                 opened.callback(lambda: tries.left(well=stream._answered))  # noqa: SLF001 - too
             elif interaction is Interaction.REQUEST_RESPONSE:
@@ -324,6 +324,11 @@ class _Tries:
         if tried is not None:
             tried.append(place)
         return place
+
+    def begun(self, waited: bool) -> None:
+        """Tell the place of the present try of its first item, if it is known how long it took."""
+        if waited:
+            self.answered()
 
     def answered(self) -> None:
         """Tell the place of the present try of its first item."""

@@ -172,10 +172,13 @@ class PayloadStream(
         self._queue = inbox.queue
         self._burst = 0
         self._again: OpenAgain | None = None
-        self._begun: Callable[[], None] | None = None
+        self._begun: Callable[[bool], None] | None = None
 
-    def _tells(self, begun: Callable[[], None]) -> None:
-        """Call a function when the first item comes while a reader waits for it."""
+    def _tells(self, begun: Callable[[bool], None]) -> None:
+        """Call a function when an item is read, once: the first one if a reader waits for it.
+
+        It is told whether one does. If items were there before, it may be a later one.
+        """
         self._begun = begun
 
     def _opens_again(self, again: OpenAgain) -> None:
@@ -226,10 +229,10 @@ class PayloadStream(
         return True
 
     def _tell(self, *, waited: bool) -> None:
-        """Tell of the first item, if a reader has waited for it."""
+        """Tell of an item, and whether a reader has waited for it as the first one."""
         begun, self._begun = self._begun, None
-        if waited and begun is not None:
-            begun()
+        if begun is not None:
+            begun(waited)
 
     def __aiter__(self) -> PayloadStream:
         return self

@@ -13,12 +13,17 @@ sends its requests to another target.
 from __future__ import annotations
 
 from math import inf
+from typing import Final
 
 import attrs
 
 from ..field_checks import COUNT, check_order, number
 
 __all__ = ["Circuit", "Outlier"]
+
+
+_PATIENCE: Final = 0.25
+"""Seconds. A caller with less time than this has left, whatever the target does."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,6 +64,7 @@ class Outlier:
         self._failures = 0
         self._out_for = 0.0
         self._well_since = -inf
+        self._heard = -inf
         self._ticket = 0
         self._testing = False
 
@@ -87,6 +93,7 @@ class Outlier:
 
     def succeeded(self, ticket: int, now: float) -> None:
         """The target has answered a request."""
+        self._heard = now
         if ticket != self._ticket:
             return
         self._failures = 0
@@ -111,6 +118,17 @@ class Outlier:
         self._testing = False
         self._ticket += 1
         return True
+
+    def late(self, ticket: int, began: float, now: float) -> bool:
+        """The deadline of a request that began then has passed; return as `failed`.
+
+        A target that has answered others meanwhile is well: only this request takes long. So one
+        caller with short deadlines, or one slow route, does not close it for all.
+        """
+        if self._heard >= began or now - began < _PATIENCE:
+            self.left(ticket, now)
+            return False
+        return self.failed(ticket, now)
 
     def left(self, ticket: int, now: float) -> None:
         """A request has ended, and says nothing about the target: another one may test it."""

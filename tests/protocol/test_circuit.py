@@ -85,6 +85,27 @@ def test_a_test_without_an_end_is_followed_by_another():
 
 
 @pytest.mark.parametrize(
+    ("took", "heard", "well"),
+    [(0.2, None, True), (0.3, None, False), (0.3, 0.1, True)],
+)
+def test_deadlines_say_something_about_a_silent_target_only(took, heard, well):
+    """Neither a caller in haste nor a slow route puts it out; a test that is late is followed."""
+    outlier = Outlier(Circuit())
+    now = 10.0
+    for _ in range(5):
+        ticket = outlier.admit(now)
+        if heard is not None:
+            outlier.succeeded(outlier.admit(now), now + heard)
+        now += took
+        outlier.late(ticket, now - took, now)
+    assert outlier.well == well
+    if not well:
+        now = outlier.until
+        outlier.late(outlier.admit(now), now, now + 0.1)
+        assert outlier.may_admit(now + 0.1)
+
+
+@pytest.mark.parametrize(
     "wrong", [{"failures": 0}, {"shortest": 0}, {"shortest": 61}, {"longest": inf}]
 )
 def test_wrong_settings_are_refused(wrong):
