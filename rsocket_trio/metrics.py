@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import attrs
 
+from .escapes import escaped
 from .statistics import Histogram, Refused, RouteStatistics, WireStatistics
 from .transports.pages import Page
 
@@ -114,7 +115,7 @@ class StatisticsCollector(Collector):
         routes: dict[tuple[str, str], RouteStatistics] = {}
         for each in found:
             for one in each.by_route if isinstance(each, WireStatistics) else each:
-                key = one.interaction, _UNKNOWN if one.route is None else one.route
+                key = one.interaction, _UNKNOWN if one.route is None else escaped(one.route)
                 routes[key] = one if key not in routes else _sum(routes[key], one)
         if routes:
             yield from _of_routes(routes)

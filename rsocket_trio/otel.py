@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from .errors import StreamError, code_name
+from .escapes import escaped
 from .field_checks import COUNT, FLAG, FUNCTION, TEXT, argument, optional
 from .metadata.composite import MetadataEntry
 from .metadata.mime_types import MIME, same_mime_type
@@ -129,7 +130,7 @@ class Telemetry:
         """
         began = call.began()
         template = call.template
-        method = _OTHER if template is None else template or str(call.interaction)
+        method = _OTHER if template is None else escaped(template) or str(call.interaction)
         facts: dict[str, Any] = {
             "rpc.system.name": "ttrpc" if hasattr(call, "pairs") else self._system,
             "rpc.method": method,

@@ -21,7 +21,9 @@ from rsocket_trio import (
     serve_pages,
     ttrpc,
 )
+from rsocket_trio.errors import MetadataError
 from rsocket_trio.metrics import StatisticsCollector, metrics_page
+from rsocket_trio.testing import served
 from tests.gated import LOCAL
 
 
@@ -116,6 +118,18 @@ async def test_every_wire_and_a_client():
     route = ("interaction", "request_response"), ("route", "user.{name}")
     assert found["rsocket_trio_calls_started_total", *route] == 2  # one server, named twice
     assert own["rsocket_trio_calls_started_total", route[0], ("route", "user.x")] == 1
+
+
+async def test_any_text_may_be_a_route_of_a_client():
+    """One that cannot be encoded, e.g. forwarded from elsewhere, takes the page from nobody."""
+    meter = CallMeter()
+    async with served(Router()) as dial, connect(dial, middleware=[meter]) as requester:
+        with pytest.raises(MetadataError):
+            await Caller(requester).request_response("a\ud800\x1b", returns=int)
+    _, found = await scraped(meter)
+    name = "rsocket_trio_calls_started_total"
+    labels = ("interaction", "request_response"), ("route", "a\\ud800\\x1b")
+    assert found[(name, *labels)] == 1
 
 
 def test_it_is_a_collector_for_any_registry():
