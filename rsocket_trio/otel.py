@@ -5,6 +5,7 @@ It needs ``opentelemetry-api`` alone; a program that wants to see anything bring
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
@@ -55,6 +56,18 @@ _MAX_PARENT: Final = 256
 _MAX_STATE: Final = 512
 """Bytes of a ``tracestate``. W3C Trace Context asks for so many to be passed on, at least."""
 _MAX_BAGGAGE: Final = 8192
+
+_MEMBERS: Final = {
+    # W3C Trace Context, 3.3.1; W3C Baggage, 3.2.1
+    _STATE: (re.compile(r"[ \t]*[a-z0-9][a-z0-9_*/@-]{0,255}=[!-+\--<>-~][ -+\--<>-~]{0,255}"), 32),
+    _BAG: (
+        re.compile(
+            r"[ \t]*[!#-'*+.0-9A-Z^-z|~-]+[ \t]*=[ \t]*[!#-+\--:<-[\]-~]*(?:[ \t]*;.*)?[ \t]*"
+        ),
+        180,
+    ),
+}
+"""What the members of a list look like, and how many there may be."""
 
 
 class Telemetry:
@@ -186,6 +199,10 @@ class Telemetry:
                 carrier[name] = ""  # which of the two is meant?
             elif len(value) <= self._limits[name]:
                 carrier[name] = value
+        for name, (members, at_most) in _MEMBERS.items():
+            found = [each for each in carrier.get(name, "").split(",") if each.strip(" \t")]
+            if found and (len(found) > at_most or not all(map(members.fullmatch, found))):
+                del carrier[name]  # OpenTelemetry would log each of its faults
         within = _TRACE.extract(carrier, contexts.Context())
         return _BAGGAGE.extract(carrier, within) if carrier.get(_BAG) else within
 

@@ -240,7 +240,10 @@ async def test_a_peer_writes_no_lines_of_the_log(caplog):
     """OpenTelemetry logs members of baggage that it cannot read, with their text."""
     seen = Seen(baggage=True)
     await ask_with(application(seen), ("baggage", b"bad\nERROR forged"), ("tracestate", b"\x1b[2J"))
+    parent = ("traceparent", PARENT.encode())
+    await ask_with(application(seen), parent, ("baggage", b"x," * 1000), ("tracestate", b"A=1"))
     assert not caplog.records
+    assert seen.finished(SpanKind.SERVER)[-1].context.trace_id == TRACE_ID
 
 
 async def test_the_trace_of_one_who_is_not_trusted_is_a_link():
