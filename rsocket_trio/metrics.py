@@ -5,7 +5,7 @@ It reads `Server.statistics` and `CallMeter.statistics` when it is asked, and ke
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, Protocol
 
@@ -14,6 +14,7 @@ import attrs
 from .escapes import escaped
 from .statistics import Histogram, Refused, RouteStatistics, WireStatistics
 from .transports.pages import Page
+from .workers import Workers
 
 try:
     from prometheus_client import CollectorRegistry
@@ -24,13 +25,20 @@ try:
         HistogramMetricFamily,
         Metric,
     )
+    from prometheus_client.parser import text_string_to_metric_families
     from prometheus_client.registry import Collector
 except ImportError as error:
     raise ImportError(
         "rsocket_trio.metrics needs prometheus-client: pip install 'rsocket-trio[metrics]'"
     ) from error
 
-__all__ = ["StatisticsCollector", "StatisticsSource", "metrics_page"]
+__all__ = [
+    "StatisticsCollector",
+    "StatisticsSource",
+    "metrics_page",
+    "metrics_text",
+    "workers_page",
+]
 
 _UNKNOWN: Final = "{unknown route}"
 """No handler can have such a route, as the name of its variable is none."""
@@ -204,6 +212,15 @@ def _sum(one: RouteStatistics, other: RouteStatistics) -> RouteStatistics:
     )
 
 
+def metrics_text(*sources: StatisticsSource) -> bytes:
+    """Return the metrics of servers and meters in the text format of Prometheus.
+
+    Args:
+        sources: See `StatisticsCollector`.
+    """
+    return _text(StatisticsCollector(*sources))
+
+
 def metrics_page(*sources: StatisticsSource) -> Callable[[], Awaitable[Page]]:
     """Return a page for `serve_pages` with the metrics of servers and meters, as text.
 
@@ -212,10 +229,50 @@ def metrics_page(*sources: StatisticsSource) -> Callable[[], Awaitable[Page]]:
     Args:
         sources: See `StatisticsCollector`.
     """
-    registry = CollectorRegistry()
-    registry.register(StatisticsCollector(*sources))
 
     async def page() -> Page:
-        return Page(generate_latest(registry), content_type=_TEXT)
+        return Page(metrics_text(*sources), content_type=_TEXT)
 
     return page
+
+
+def workers_page(workers: Workers) -> Callable[[], Awaitable[Page]]:
+    """Return a page for `serve_pages` with the metrics of all workers, each with its own label.
+
+    The label is ``worker``, the number. A worker that is replaced begins at 0 again, as a process
+    does that is started anew: so rates are right.
+
+    Args:
+        workers: What they say, see `Workers.metrics`.
+    """
+
+    async def page() -> Page:
+        return Page(_text(_Labelled(await workers.metrics())), content_type=_TEXT)
+
+    return page
+
+
+class _Labelled(Collector):
+    """The metrics of several processes, by their numbers."""
+
+    def __init__(self, texts: Mapping[int, bytes]) -> None:
+        self._texts = texts
+
+    def collect(self) -> Iterable[Metric]:
+        """See ``prometheus_client``."""
+        families: dict[str, Metric] = {}
+        for worker, text in self._texts.items():
+            for each in text_string_to_metric_families(text.decode()):
+                here = families.setdefault(
+                    each.name, Metric(each.name, each.documentation, each.type)
+                )
+                for sample in each.samples:
+                    labels = {**sample.labels, "worker": str(worker)}
+                    here.add_sample(sample.name, labels, sample.value)
+        return families.values()
+
+
+def _text(collector: Collector) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return generate_latest(registry)

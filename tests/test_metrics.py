@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -22,8 +23,8 @@ from rsocket_trio import (
     ttrpc,
 )
 from rsocket_trio.errors import MetadataError
-from rsocket_trio.metrics import StatisticsCollector, metrics_page
-from rsocket_trio.testing import served
+from rsocket_trio.metrics import StatisticsCollector, metrics_page, metrics_text, workers_page
+from rsocket_trio.testing import connected_pair, served
 from tests.gated import LOCAL
 
 
@@ -35,6 +36,13 @@ def application(meter):
         return data * 2
 
     return router
+
+
+@asynccontextmanager
+async def serve_one(meter):
+    """Serve the application in the block; a caller of it."""
+    async with connected_pair(application(meter)) as requester:
+        yield Caller(requester)
 
 
 async def scraped(*sources):
@@ -152,3 +160,28 @@ def test_without_the_package_the_error_names_the_extra(module, package, extra):
     program = f"import sys; sys.modules[{package!r}] = None; import {module}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert f"pip install 'rsocket-trio[{extra}]'" in done.stderr.splitlines()[-1]
+
+
+async def test_a_page_of_several_workers():
+    """Each sample has the number of its worker; one family has those of all, and one type."""
+    texts = {}
+    for number in (1, 2):
+        meter = CallMeter()
+        async with serve_one(meter) as caller:
+            for _ in range(number):
+                await caller.request_response("user.secret", b"abc", returns=bytes)
+        texts[number] = metrics_text(meter)
+
+    class Workers:
+        async def metrics(self):
+            return texts
+
+    page = await workers_page(Workers())()
+    text = page.body.decode()
+    assert text.count("# TYPE rsocket_trio_calls_started_total counter") == 1
+    labels = 'interaction="request_response",route="user.{name}"'
+    for number in texts:
+        assert (
+            f'rsocket_trio_calls_started_total{{{labels},worker="{number}"}} {number}.0\n' in text
+        )
+    assert "secret" not in text

@@ -332,6 +332,7 @@ async def processes(_directory):
 
 use(processes, "Workers.reload", lambda it: it.workers.reload(), over=WorkersFailed)
 ends(processes, "Workers.report", lambda it: it.workers.report())
+ends(processes, "Workers.metrics", lambda it: it.workers.metrics())
 ends(processes, "Workers.aclose", lambda it: it.workers.aclose())
 tells(processes, "Workers.stop", lambda it: it.workers.stop())
 tells(processes, "Workers.status", lambda it: it.workers.status())

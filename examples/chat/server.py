@@ -68,7 +68,8 @@ class Service:
                 yield message
                 after = message.number
             if not unread:
-                await first_of(news, stopping)
+                with trio.move_on_after(1):  # news of other processes make no event
+                    await first_of(news, stopping)
 
 
 async def first_of(*events: trio.Event | Stopping) -> None:

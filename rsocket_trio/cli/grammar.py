@@ -217,7 +217,7 @@ def _add_serve(commands: Commands) -> None:
         "--metrics",
         action="store_true",
         help="answer a GET of /metrics at the --health addresses with numbers for Prometheus: of"
-        " connections, and of the calls of a Router; not with --workers",
+        " connections, and of the calls of a Router",
     )
     add_allow(parser, "Unix sockets")
     add_server_tls(parser, "tls://, wss://, rsios:// and rsio+wss://")

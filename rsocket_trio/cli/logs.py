@@ -21,6 +21,7 @@ logger: Final = logging.getLogger("rsocket_trio.cli")
 """What a command tells its user while it runs."""
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_TEXT_OF_WORKER: Final = "%(asctime)s %(levelname)s [worker {}] %(name)s: %(message)s"
 
 
 def flush_log() -> None:
@@ -36,6 +37,7 @@ def log_to_stderr(
     as_json: bool = False,
     expected: tuple[type[Exception], ...] = (),
     over_progress: bool = False,
+    worker: int | None = None,
 ) -> None:
     """Send the log of the whole process to standard error.
 
@@ -45,12 +47,14 @@ def log_to_stderr(
         as_json: Print each message as a JSON object on one line.
         expected: Exceptions that are the fault of a peer or of the disk: they are logged without a
             traceback, unless there is ``verbose``.
+        worker: The number of this process, if it is one of several workers.
         over_progress: On a terminal, a message takes the place of the line that shows progress.
     """
     level = logging.DEBUG if args.verbose else logging.ERROR if args.quiet else normally
     handler = ThreadedHandler(sys.stderr)
     before = CLEAR_LINE if over_progress and sys.stderr.isatty() else ""
-    handler.setFormatter(_JsonLines() if as_json else logging.Formatter(before + _TEXT))
+    text = _TEXT if worker is None else _TEXT_OF_WORKER.format(worker)
+    handler.setFormatter(_JsonLines() if as_json else logging.Formatter(before + text))
     if expected and not args.verbose:
         handler.addFilter(_Brief(expected))
     logging.basicConfig(level=level, handlers=[handler])

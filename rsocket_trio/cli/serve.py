@@ -48,9 +48,10 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         Failure: The target or the certificate cannot be loaded, or an address cannot be used.
     """
-    log_to_stderr(args, normally=logging.INFO)
+    place = workplace()
+    log_to_stderr(args, normally=logging.INFO, worker=None if place is None else place.number)
     check_metrics(args)
-    if args.workers is not None and workplace() is None:
+    if args.workers is not None and place is None:
         return _supervise(args)
     rsio = [uri for uri in args.listen if wire_of([uri]) == "rsio"]
     plain = [uri for uri in args.listen if uri not in rsio]
@@ -146,7 +147,12 @@ async def _serve_rsio(
 
 
 class _Servers:
-    """Several servers as one."""
+    """Several servers as one.
+
+    Attributes:
+        uris: The addresses of all.
+        servers: Each of them.
+    """
 
     def __init__(self, servers: list[RunningServer]) -> None:
         self.uris = [uri for each in servers for uri in each.uris]

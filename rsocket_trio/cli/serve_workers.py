@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rsocket_trio import Health
 from rsocket_trio.uri import Uri
 from rsocket_trio.workers import Workers, WorkersFailed
 from rsocket_trio.workers.parent import Job, supervise
 
 from .exits import Failure
 from .logs import logger
+from .metrics import Metrics
 from .serving import Deployment, serve_until_stopped
 
 if TYPE_CHECKING:
@@ -39,39 +39,6 @@ class _Generations:
             raise Failure(str(error), error.status) from error
 
 
-class _Supervised:
-    """The workers as one server, with the phases of a stop."""
-
-    def __init__(self, workers: Workers, health: Health) -> None:
-        self.workers = workers
-        self.uris = workers.uris
-        self._health = health
-
-    async def aclose(self, *, delay: float = 0, spread: float = 0, grace: float = 5) -> None:
-        """Stop gracefully: the parent waits for ``delay``, and the workers have the rest.
-
-        Checkpoint: always.
-        If cancelled: as `Workers.aclose`.
-        """
-        self._health._stops()  # noqa: SLF001 - as a server does
-        await trio.sleep(delay)
-        await self.workers.aclose(grace=spread + grace)
-
-
-class _Started(trio.TaskStatus[Workers]):
-    """Tells probes that the workers are ready."""
-
-    def __init__(self, health: Health, inner: trio.TaskStatus[_Supervised]) -> None:
-        self._health = health
-        self._inner = inner
-
-    def started(self, value: Workers | None = None) -> None:
-        if value is not None:
-            self._health._begins()  # noqa: SLF001 - as a server does
-            self._health._starts()  # noqa: SLF001 - as a server does
-            self._inner.started(_Supervised(value, self._health))
-
-
 async def supervise_until_stopped(args: argparse.Namespace, uris: Sequence[Uri]) -> int:
     """Serve by ``--workers`` processes, until signals stop them.
 
@@ -86,10 +53,15 @@ async def supervise_until_stopped(args: argparse.Namespace, uris: Sequence[Uri])
     """
     generations = _Generations()
     deployment = Deployment(args)
-    grace = args.stop_spread + args.grace
-    job = Job(run="rsocket_trio.cli.main:main", arguments=[args.argv], grace=grace)
+    metrics = Metrics(deployment, None) if args.metrics else None
+    job = Job(
+        run="rsocket_trio.cli.main:main",
+        arguments=[args.argv],
+        spread=args.stop_spread,
+        grace=args.grace,
+    )
 
-    async def start(*, task_status: trio.TaskStatus[_Supervised]) -> None:
+    async def start(*, task_status: trio.TaskStatus[Workers]) -> None:
         try:
             await supervise(
                 job,
@@ -97,13 +69,16 @@ async def supervise_until_stopped(args: argparse.Namespace, uris: Sequence[Uri])
                 workers=args.workers,
                 max_connections=args.max_connections,
                 start_timeout=args.start_timeout,
-                task_status=_Started(deployment.health, task_status),
+                health=deployment.health,
+                task_status=task_status,
             )
         except WorkersFailed as error:
             raise Failure(str(error), error.status) from error
 
-    async def work(supervised: _Supervised) -> None:
-        workers = generations.workers = supervised.workers
+    async def work(workers: Workers) -> None:
+        generations.workers = workers
+        if metrics is not None:
+            metrics.workers = workers
         with trio.open_signal_receiver(signal.SIGUSR1) as signals:
             async for _ in signals:
                 await _report(workers)

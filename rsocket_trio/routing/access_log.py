@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -15,7 +16,7 @@ from ..escapes import cut, escaped
 from ..field_checks import FUNCTION, argument, number, one_of, optional
 from ..log_policy import RateLimit, logger
 from ..transports.base import TransportInfo
-from .call import AnyCall, Outcome
+from .call import AnyCall, Call, Outcome
 
 __all__ = ["AccessLog"]
 
@@ -24,6 +25,11 @@ _MAX_TEXT: Final = 200
 _BURST: Final = 10
 _PERIOD: Final = 10.0
 _QUOTED: Final = frozenset(' ="\\')
+_TRACEPARENT: Final = "traceparent"
+_TRACE: Final = re.compile(
+    rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?", re.DOTALL
+)
+"""W3C Trace Context, "traceparent Header Field Values"; a later version may have more behind it."""
 
 Fields = dict[str, object]
 
@@ -37,9 +43,10 @@ class AccessLog:
 
     A line has the time in UTC, ``interaction``, ``route``, ``peer``, ``seconds`` (on RSocket since
     the request has arrived), ``outcome``, and where there are any: ``principal``, ``error``, and
-    ``items_in``, ``items``, ``size_in``, ``size`` (see `Traffic`). ``route`` is the one of the
-    handler, such as ``chat.{room}``, and empty without one: no text of the peer gets into a line
-    but its address, escaped and cut, no data and no text of an error.
+    ``items_in``, ``items``, ``size_in``, ``size`` (see `Traffic`), and ``trace``: the id of the
+    trace of a request that has a valid ``traceparent`` of W3C Trace Context. ``route`` is the one
+    of the handler, such as ``chat.{room}``, and empty without one: no text of the peer gets into a
+    line but its address, escaped and cut, and that id; no data and no text of an error.
 
     What a stranger can cause is limited: calls without a handler, calls and connections whose login
     is refused, and calls that are refused as they cannot be read. Ten lines of each kind are
@@ -176,7 +183,27 @@ class AccessLog:
             "route": call.template or "",
             "peer": transport.peer or transport.scheme,
             "principal": shown,
+            "trace": _trace(call),
         }
+
+
+def _trace(call: AnyCall) -> str | None:
+    """Return the id of the trace that a request says to belong to."""
+    if not isinstance(call, Call):
+        return None
+    pairs: tuple[tuple[str, str], ...] | None = getattr(call, "pairs", None)  # of ttrpc
+    try:
+        if pairs is not None:
+            found = [value.encode() for name, value in pairs if name == _TRACEPARENT]
+        elif call.entry(_TRACEPARENT) is None:
+            return None
+        else:
+            entries = call.metadata.extra
+            found = [each.content for each in entries if each.mime_type == _TRACEPARENT]
+    except StreamError:  # the metadata cannot be read, which the handler says
+        return None
+    valid = _TRACE.fullmatch(found[0]) if len(found) == 1 else None
+    return None if valid is None else valid[1].decode()
 
 
 def _kind(call: AnyCall) -> str | None:

@@ -135,6 +135,10 @@ class Serving:
         if self._accepting.deadline <= now:
             self._say_goodbye()
 
+    def unready(self) -> None:
+        """Let probes know that this server will stop, and serve everything as before."""
+        self._health._stops()  # noqa: SLF001 - not for applications
+
     def part(self) -> None:
         """Say goodbye to all now, as the application has failed; the caller cuts what is left."""
         self._health._stops()  # noqa: SLF001 - not for applications

@@ -58,13 +58,17 @@ class Workplace(ABC):
 
     Attributes:
         servers: The servers of this process.
+        number: Which worker of its generation this is, from 1 on.
         is_first: What is to be said once is said by this worker.
+        metrics: Returns what this process says to scrapers, of which the parent makes one page.
     """
 
+    number: int
     is_first: bool
 
     def __init__(self) -> None:
         self.servers: WeakSet[RunningServer] = WeakSet()
+        self.metrics: Callable[[], bytes] = bytes
 
     @abstractmethod
     def listener(self, uri: Uri) -> HandedListener | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from .messages import MAX_SIZE, Ask, Counts, Handed, Malformed, Message, Returned, decode, encode
+from .messages import MAX_SIZE, Counts, Handed, Malformed, Message, Returned, decode, encode
 
 __all__ = ["MOST_UNTAKEN", "Channel"]
 
@@ -87,10 +87,10 @@ class Channel:
         self.untaken[number] = stream
         return True
 
-    def ask(self) -> bool:
-        """Ask for a report; return False if that is not possible now."""
+    def say(self, message: Message) -> bool:
+        """Say something to the worker; return False if that is not possible now."""
         try:
-            self._sock.send(encode(Ask()))
+            self._sock.send(encode(message))
         except OSError:
             return False
         return True

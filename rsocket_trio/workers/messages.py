@@ -8,10 +8,13 @@ from          message             fields
 ============  ==================  ==================================================================
 the parent    `Handed`            u64 number, u8 flags; the descriptor of a connection goes with it
 the parent    `Ask`               none
+the parent    `Scrape`            none
+the parent    `Unready`           none
 the worker    `Counts`            u64 taken, u64 ended
 the worker    `Returned`          u64 number
 the worker    `Session`           16 bytes: the hash of a resume token, u8 flags
 the worker    `Report`            JSON in UTF-8
+the worker    `Metrics`           u8 flags, a part of a text
 the worker    `Closing`           none
 ============  ==================  ==================================================================
 
@@ -28,6 +31,7 @@ from typing import Final, TypeAlias
 import attrs
 
 __all__ = [
+    "MAX_METRICS",
     "MAX_SIZE",
     "Ask",
     "Closing",
@@ -35,9 +39,12 @@ __all__ = [
     "Handed",
     "Malformed",
     "Message",
+    "Metrics",
     "Report",
     "Returned",
+    "Scrape",
     "Session",
+    "Unready",
     "decode",
     "encode",
     "token_hash",
@@ -45,6 +52,9 @@ __all__ = [
 
 MAX_SIZE: Final = 64 * 1024
 """The bytes of a message. A report that is longer is replaced by one that says so."""
+
+MAX_METRICS: Final = 4 * 1024 * 1024
+"""The bytes of the metrics of a worker, in parts: 1000 routes have about as much."""
 
 _HASH: Final = 16
 _HANDED: Final = struct.Struct("!QB")
@@ -73,6 +83,16 @@ class Handed:
 @attrs.frozen
 class Ask:
     """A request for a `Report`."""
+
+
+@attrs.frozen
+class Scrape:
+    """A request for `Metrics`."""
+
+
+@attrs.frozen
+class Unready:
+    """Probes are to be told that the worker is not ready: all of them will stop soon."""
 
 
 @attrs.frozen
@@ -118,11 +138,26 @@ class Report:
 
 
 @attrs.frozen
+class Metrics:
+    """What a worker says to scrapers.
+
+    Attributes:
+        part: A part of the text.
+        more: Another part follows.
+    """
+
+    part: bytes
+    more: bool
+
+
+@attrs.frozen
 class Closing:
     """The worker takes no more connections of this socket."""
 
 
-Message: TypeAlias = Handed | Ask | Counts | Returned | Session | Report | Closing
+Message: TypeAlias = (
+    Handed | Ask | Scrape | Unready | Counts | Returned | Session | Report | Metrics | Closing
+)
 
 
 def token_hash(token: bytes) -> bytes:
@@ -137,6 +172,10 @@ def encode(message: Message) -> bytes:
             return b"C" + _HANDED.pack(number, excess)
         case Ask():
             return b"A"
+        case Scrape():
+            return b"M"
+        case Unready():
+            return b"U"
         case Counts(taken, ended):
             return b"N" + _COUNTS.pack(taken, ended)
         case Returned(number):
@@ -145,6 +184,8 @@ def encode(message: Message) -> bytes:
             return b"S" + digest + bytes([kept])
         case Report(text):
             return b"J" + text
+        case Metrics(part, more):
+            return b"P" + bytes([more]) + part
         case Closing():
             return b"X"
 
@@ -172,8 +213,14 @@ def decode(data: bytes) -> Message:
                 return Session(body[:_HASH], _flag(body[_HASH]))
             case b"J" if len(data) <= MAX_SIZE:
                 return Report(body)
+            case b"P" if body and len(data) <= MAX_SIZE:
+                return Metrics(body[1:], _flag(body[0]))
+            case b"M" if not body:
+                return Scrape()
             case b"A" if not body:
                 return Ask()
+            case b"U" if not body:
+                return Unready()
             case b"X" if not body:
                 return Closing()
     except struct.error:

@@ -26,24 +26,29 @@ import trio
 
 from ..entrance import Home
 from ..field_checks import COUNT, SECONDS, TEXT, argument, number, optional
+from ..health import Health, check_health
 from ..log_policy import logger
 from ..os_support import HANDED_SOCKETS
 from ..sealed import Sealed, make
 from ..sockets.listen import open_listeners
 from ..sockets.patient_listener import PatientListener
 from ..sockets.shared import first_frame_is_hidden
-from ..uri import Uri, owner_of
+from ..uri import Uri, is_opened, owner_of
 from .channel import Channel
 from .first_frame import LONGEST, Incomplete, resume_token
 from .messages import (
+    MAX_METRICS,
     Ask,
     Closing,
     Counts,
     Handed,
     Malformed,
+    Metrics,
     Report,
     Returned,
+    Scrape,
     Session,
+    Unready,
     token_hash,
 )
 from .worker import add_up, address_of
@@ -77,12 +82,6 @@ _MOST_SESSIONS: Final = 65_536
 _REPORT_TIME: Final = 2.0
 """How long a worker may take for its report, in seconds."""
 
-_POLL: Final = 0.01
-"""How long a queue has to be empty before its listener is closed, in seconds."""
-
-_QUEUED: Final = 1024
-"""The connections that are taken from the queue of a listener before it is closed."""
-
 _PRIVATE: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """What systemd says to the parent alone."""
 
@@ -94,11 +93,13 @@ class Job:
     Attributes:
         run: ``module:function``.
         arguments: The arguments of the function.
-        grace: How long its servers may take to stop, in seconds.
+        spread: Within how many seconds its servers say goodbye, when they stop.
+        grace: How long what is open may take then, in seconds.
     """
 
     run: str = attrs.field(validator=TEXT)
     arguments: Sequence[object] = ()
+    spread: float = attrs.field(default=0.0, validator=number(at_least=0, finite=True))
     grace: float = attrs.field(default=5.0, validator=number(at_least=0))
 
 
@@ -149,8 +150,10 @@ class _Worker:
         self.settled = trio.Event()  # it is ready, or gone
         self.gone = trio.Event()
         self.unwanted = False  # killed before it was there
-        self.reported: trio.Event | None = None
+        self.asked: dict[Ask | Scrape, trio.Event] = {}  # the questions, and whether it answered
         self.report: Mapping[str, Any] = {}
+        self.metrics = b""
+        self.parts = b""  # of the next ones
 
     @property
     def open(self) -> int:
@@ -188,7 +191,7 @@ class _Address:
         self.uri: Final = uri
         self.bound: list[Uri] = []
         self.turn: Final = trio.Lock()
-        self.listeners: Sequence[trio.abc.Listener[trio.SocketStream]] = ()
+        self.listeners: list[PatientListener] = []
         self.shows_frames: Final = owner_of(uri.scheme) is None and not first_frame_is_hidden(uri)
 
 
@@ -202,7 +205,9 @@ class _Parent:
         workers: int,
         max_connections: int | None,
         start_timeout: float,
+        health: Health,
     ) -> None:
+        self.health: Final = health
         self.job: Final = job
         self.addresses: Final = [_Address(each) for each in addresses]
         self.count: Final = workers
@@ -214,7 +219,7 @@ class _Parent:
         self.stopping = False
         self.accepting: Final = trio.CancelScope()
         self.over: Final = trio.Event()
-        self.grace = job.grace
+        self.patience = job.spread + job.grace
         self._sessions: OrderedDict[bytes, _Worker] = OrderedDict()
         self._room = trio.Event()
         self._peeking = 0
@@ -230,20 +235,27 @@ class _Parent:
             OSError: An address cannot be listened on.
             WorkersFailed: Workers did not start.
         """
+        self.health._begins()  # noqa: SLF001 - not for applications
         try:
             for each in self.addresses:
-                each.bound, each.listeners = await open_listeners(each.uri)
+                each.bound, listeners = await open_listeners(each.uri)
+                takes = not is_opened(each.uri)  # others may accept there
+                each.listeners = [
+                    PatientListener(listener, each.uri, takes_last=takes) for listener in listeners
+                ]
             async with trio.open_nursery() as self._nursery:
                 try:
                     await self.begin_generation()
                 except WorkersFailed as error:  # raised below: the nursery would wrap it
                     self._failure = error
                 else:
+                    self.health._starts()  # noqa: SLF001 - not for applications
                     started()
                     await self._accept_all()
                 await self._end()
                 self._nursery.cancel_scope.cancel(reason="all workers are gone")
         finally:
+            self.health._stops()  # noqa: SLF001 - not for applications
             self.over.set()
             with trio.CancelScope(shield=True):
                 await self._close_listeners()
@@ -353,6 +365,7 @@ class _Parent:
                 "run": self.job.run,
                 "arguments": list(self.job.arguments),
                 "parent": os.getpid(),
+                "spread": self.job.spread,
                 "grace": self.job.grace,
                 "number": worker.number,
                 "generation": worker.generation,
@@ -404,7 +417,7 @@ class _Parent:
                     worker.kill()
                     if failures == _MOST_FAILURES:
                         self._failure = error
-                        self.stop(0.0, self.grace)
+                        self.stop(0.0, self.patience)
                         return
                 else:
                     failures = 0
@@ -416,16 +429,20 @@ class _Parent:
             self._nursery.start_soon(self._kill_late, worker)
 
     async def _kill_late(self, worker: _Worker) -> None:
-        with trio.move_on_after(self.grace + _KILL_AFTER):
+        with trio.move_on_after(self.patience + _KILL_AFTER):
             await worker.gone.wait()
             return
         logger.error("%s has not ended in time, and is killed", worker.name)
         worker.kill()
 
-    def stop(self, delay: float, grace: float) -> None:
-        self.stopping = True
-        self.grace = min(self.grace, grace)
+    def stop(self, delay: float, patience: float) -> None:
+        self.health._stops()  # noqa: SLF001 - not for applications
+        self.patience = min(self.patience, patience)
         self.accepting.deadline = min(self.accepting.deadline, trio.current_time() + delay)
+        self.stopping = True
+        for each in self.all:
+            for channel in each.channels:
+                channel.say(Unready())
 
     async def _end(self) -> None:
         """Dismiss all workers, and wait until they are gone."""
@@ -454,10 +471,12 @@ class _Parent:
                         self._note(worker, digest, kept=kept)
                     case Report(text):
                         self._reported(worker, text)
+                    case Metrics(part, more):
+                        self._measured(worker, part, more=more)
                     case Closing():  # its server stops by itself
                         if worker.state != "ending":
                             self._dismiss(worker)
-                    case Handed() | Ask():
+                    case Handed() | Ask() | Scrape() | Unready():
                         raise Malformed("only a parent says this")
         except ValueError as error:  # `Malformed`, or of a report
             logger.error("%s is killed: it has sent what is no message: %s", worker.name, error)
@@ -491,22 +510,37 @@ class _Parent:
         except RecursionError:
             raise Malformed("a report that is nested too deeply") from None
         worker.report = report
-        if worker.reported is not None:
-            worker.reported.set()
+        self._answered(worker, Ask())
+
+    def _measured(self, worker: _Worker, part: bytes, *, more: bool) -> None:
+        worker.parts += part
+        if len(worker.parts) > MAX_METRICS:
+            raise Malformed("metrics that are too long")
+        if not more:
+            worker.metrics, worker.parts = worker.parts, b""
+            self._answered(worker, Scrape())
+
+    def _answered(self, worker: _Worker, question: Ask | Scrape) -> None:
+        if question in worker.asked:
+            worker.asked[question].set()
+
+    async def ask(self, question: Ask | Scrape) -> list[_Worker]:
+        """Ask the workers, and return them when they have answered, or the time is over."""
+        asked = [each for each in self.all if each.state == "ready"]
+        for each in asked:
+            last = each.asked.get(question)
+            if (last is None or last.is_set()) and each.channels[0].say(question):
+                each.asked[question] = trio.Event()
+        with trio.move_on_after(_REPORT_TIME):
+            for each in asked:
+                if question in each.asked:
+                    await each.asked[question].wait()
+        return asked
 
     async def report(self) -> dict[str, Any]:
         """Return the sum of what the workers say about themselves."""
-        asked = [each for each in self.all if each.state == "ready"]
-        for each in asked:
-            if each.reported is None or each.reported.is_set():
-                each.reported = trio.Event()
-                each.channels[0].ask()
-        with trio.move_on_after(_REPORT_TIME):
-            for each in asked:
-                if each.reported is not None:
-                    await each.reported.wait()
         total: dict[str, Any] = {}
-        for each in asked:
+        for each in await self.ask(Ask()):
             try:
                 add_up(total, each.report)
             except (OverflowError, RecursionError) as error:
@@ -525,13 +559,13 @@ class _Parent:
                 async with trio.open_nursery() as nursery:
                     for place, address in enumerate(self.addresses):
                         for listener in address.listeners:
-                            patient = PatientListener(listener, address.uri)
-                            nursery.start_soon(self._accept, place, patient, arriving)
-            # What is in the queues would be reset; the workers answer it.
-            with trio.move_on_after(_PEEK_TIME):
-                for place, address in enumerate(self.addresses):
-                    for listener in address.listeners:
-                        await self._take_queued(place, listener)
+                            nursery.start_soon(self._accept, place, listener, arriving)
+            await self._close_listeners()
+            # What was in their queues would be reset; the workers answer it.
+            for place, address in enumerate(self.addresses):
+                for listener in address.listeners:
+                    for stream in listener.last:
+                        arriving.start_soon(self._hand, place, stream)
             arriving.cancel_scope.deadline = trio.current_time() + _PEEK_TIME
 
     async def _accept(self, place: int, listener: PatientListener, arriving: trio.Nursery) -> None:
@@ -542,17 +576,6 @@ class _Parent:
                 arriving.start_soon(self._hand_by_frame, place, stream)
             else:
                 await self._hand(place, stream)
-
-    async def _take_queued(
-        self, place: int, listener: trio.abc.Listener[trio.SocketStream]
-    ) -> None:
-        for _ in range(_QUEUED):
-            stream: trio.SocketStream | None = None
-            with trio.move_on_after(_POLL):
-                stream = await listener.accept()
-            if stream is None:
-                return
-            await self._hand(place, stream)
 
     async def _hand(self, place: int, stream: trio.SocketStream) -> None:
         """Hand a connection to the worker with the fewest; wait for one that has room."""
@@ -669,6 +692,21 @@ class Workers(metaclass=Sealed, given="serve_workers gives one to task_status"):
         await trio.lowlevel.checkpoint()
         return await self._parent.report()
 
+    async def metrics(self) -> dict[int, bytes]:
+        """Ask the workers of the present generation for their metrics, by their numbers.
+
+        It is what `rsocket_trio.metrics.workers_page` shows.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the parent.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        self._home.check("these workers")
+        await trio.lowlevel.checkpoint()
+        return {each.number: each.metrics for each in await self._parent.ask(Scrape())}
+
     async def reload(self) -> None:
         """Start workers anew, with the code and the files of now, and let the present ones end.
 
@@ -704,13 +742,14 @@ class Workers(metaclass=Sealed, given="serve_workers gives one to task_status"):
     async def aclose(self, *, delay: float = 0.0, spread: float = 0.0, grace: float = 5.0) -> None:
         """Stop all workers gracefully, at the same time.
 
-        For ``delay`` seconds everything goes on. Then nothing more is accepted, and each worker
-        stops its servers as at a stop of its own, with the grace of `serve_workers`. What is still
-        there 5 s behind it, or behind ``spread`` and ``grace`` if these are shorter, is killed.
+        For ``delay`` seconds everything goes on; only the health, here and in each worker, says not
+        ready. Then nothing more is accepted, and each worker stops its servers, with the spread and
+        the grace of `serve_workers`. What is still there 5 s behind them, or behind ``spread`` and
+        ``grace`` if these are shorter, is killed.
 
         Args:
             delay: Seconds.
-            spread: Seconds that the goodbyes of the workers may take.
+            spread: Seconds.
             grace: Seconds.
 
         Raises:
@@ -730,6 +769,7 @@ async def supervise(
     workers: int,
     max_connections: int | None,
     start_timeout: float,
+    health: Health | None = None,
     task_status: trio.TaskStatus[Workers],
 ) -> None:
     """Run a job in several processes: `serve_workers`, for jobs of any kind.
@@ -743,7 +783,8 @@ async def supervise(
     """
     if not HANDED_SOCKETS:
         raise OSError("several workers need sockets that only Linux has (SOCK_SEQPACKET)")
-    parent = _Parent(job, addresses, workers, max_connections, start_timeout)
+    told = Health() if health is None else health
+    parent = _Parent(job, addresses, workers, max_connections, start_timeout, told)
     await parent.run(lambda: task_status.started(make(Workers, parent)))
 
 
@@ -752,8 +793,10 @@ async def serve_workers(
     *uris: str,
     workers: int,
     max_connections: int | None = None,
+    spread: float = 0.0,
     grace: float = 5.0,
     start_timeout: float = 30.0,
+    health: Health | None = None,
     task_status: trio.TaskStatus[Workers] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the same addresses by several processes, until stopped.
@@ -781,9 +824,10 @@ async def serve_workers(
         workers: How many processes.
         max_connections: The connections that may be open at once over all workers and generations.
             One more is refused by a worker, on WebSocket with HTTP 503.
-        grace: How long the servers of a worker may take to stop, in seconds. 5 s behind it the
-            worker is killed.
+        spread: Within how many seconds the servers of a worker say goodbye when they stop.
+        grace: How long what is open may take then, in seconds. 5 s behind it the worker is killed.
         start_timeout: How long a worker may take until its servers accept, in seconds.
+        health: Is told when all workers accept connections, and when they stop.
         task_status: Gets the `Workers` when all are ready.
 
     Raises:
@@ -799,15 +843,17 @@ async def serve_workers(
     argument("workers", workers, COUNT)
     argument("max_connections", max_connections, optional(COUNT))
     argument("start_timeout", start_timeout, SECONDS)
+    check_health(health)
     if not uris:
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
     if not all(main.partition(":")):
         raise ValueError(f"{main!r} is not package.module:function")
     await supervise(
-        Job(run=main, grace=grace),
+        Job(run=main, spread=spread, grace=grace),
         [address_of(each) for each in uris],
         workers=workers,
         max_connections=max_connections,
         start_timeout=start_timeout,
+        health=health,
         task_status=task_status,
     )

@@ -27,15 +27,19 @@ from ..os_support import STOP_SIGNALS
 from ..sockets.workplace import HandedListener, Workplace, work_at, workplace
 from ..uri import RSOCKET, Uri, owner_of, parse_uri
 from .messages import (
+    MAX_METRICS,
     MAX_SIZE,
     Ask,
     Closing,
     Counts,
     Handed,
     Malformed,
+    Metrics,
     Report,
     Returned,
+    Scrape,
     Session,
+    Unready,
     decode,
     encode,
     token_hash,
@@ -46,6 +50,9 @@ __all__ = ["WorkerInfo", "add_up", "address_of", "main", "this_worker"]
 _LOOK: Final = 1.0
 """How often a worker looks whether its parent is there, in seconds. While a lifespan begins, or if
 it never does, nobody reads the socket that would say so."""
+
+_PART: Final = MAX_SIZE - 2
+"""The bytes of a part of the metrics."""
 
 _AGAIN: Final = 0.05
 """How long what could not be said to the parent waits, in seconds: its socket was full."""
@@ -95,6 +102,7 @@ class _Place(Workplace):
     def __init__(self, job: Mapping[str, Any]) -> None:
         super().__init__()
         self.info = WorkerInfo(number=job["number"], generation=job["generation"])
+        self.number = self.info.number
         self.is_first = self.info == WorkerInfo(number=1, generation=1)
         self._listeners = [
             _Listener(self, each["descriptor"], address_of(each["uri"]), each["bound"])
@@ -133,6 +141,11 @@ class _Place(Workplace):
         if self._over is not None and (dismissed or os.getppid() != self._parent):
             self._over.set()
 
+    def unready(self) -> None:
+        """Let probes know that the servers of this process will stop."""
+        for each in self.servers:
+            each._serving.unready()  # noqa: SLF001 - not for applications
+
     def report(self) -> bytes:
         """Return what this worker says about itself, as JSON; an error of that is no end of it."""
         numbers: dict[str, Any] = {}
@@ -147,6 +160,19 @@ class _Place(Workplace):
             logger.error("the report of this worker is too long: %d bytes", len(text))
             return b"{}"
         return text
+
+    def parts(self) -> list[Metrics]:
+        """Return what this worker says to scrapers; an error of that is no end of it."""
+        try:
+            text = self.metrics()
+        except Exception:  # of what is counted: it must not end the accepting
+            logger.exception("the metrics of this worker failed")
+            text = b""
+        if len(text) > MAX_METRICS:
+            logger.error("the metrics of this worker are too long: %d bytes", len(text))
+            text = b""
+        ends = range(_PART, len(text) + _PART, _PART) or [_PART]
+        return [Metrics(text[end - _PART : end], end < len(text)) for end in ends]
 
 
 def _numbers_of(server: Any) -> Mapping[str, Any]:
@@ -187,7 +213,7 @@ class _Listener(HandedListener):
         os.set_inheritable(descriptor, False)
         self._taken = self._ended = 0
         self._said: Counts | None = None
-        self._unsaid: deque[bytes] = deque()  # bounded by the sessions, and by what was handed over
+        self._unsaid: deque[bytes] = deque()  # bounded by sessions, connections, metrics
         self._waiting: trio.CancelScope | None = None
 
     async def accept(self) -> trio.SocketStream:
@@ -225,6 +251,11 @@ class _Listener(HandedListener):
         match decode(data):
             case Ask():
                 self.say(encode(Report(self._place.report())))
+            case Scrape():
+                for part in self._place.parts():
+                    self.say(encode(part))
+            case Unready():
+                self._place.unready()
             case Handed(number, excess):
                 self._taken = number
                 if not descriptors:  # this process may have no more
@@ -297,13 +328,15 @@ def main(argv: list[str] | None = None) -> int:
     module, _, name = job["run"].partition(":")
     function = getattr(importlib.import_module(module), name)
     if inspect.iscoroutinefunction(function):
-        trio.run(_run, partial(function, *job["arguments"]), place, job["grace"])
+        trio.run(_run, partial(function, *job["arguments"]), place, job["spread"], job["grace"])
         return 0
     status: int = function(*job["arguments"])
     return status
 
 
-async def _run(function: Callable[[], Awaitable[object]], place: _Place, grace: float) -> None:
+async def _run(
+    function: Callable[[], Awaitable[object]], place: _Place, spread: float, grace: float
+) -> None:
     failure: Exception | SystemExit | None = None
     stopping = False
 
@@ -311,7 +344,7 @@ async def _run(function: Callable[[], Awaitable[object]], place: _Place, grace: 
         nonlocal stopping
         stopping = True
         for server in list(place.servers):
-            server.stop(grace=grace)
+            server.stop(spread=spread, grace=grace)
 
     async def at_wish() -> None:
         await place.wait_stopping()

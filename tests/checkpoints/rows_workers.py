@@ -55,6 +55,11 @@ async def _(scene: Scene) -> Call:
     return (await no_workers(scene)).report
 
 
+@row("workers.parent.Workers.metrics")
+async def _(scene: Scene) -> Call:
+    return (await no_workers(scene)).metrics
+
+
 @row("workers.parent.Workers.aclose")
 async def _(scene: Scene) -> Call:
     return (await no_workers(scene)).aclose

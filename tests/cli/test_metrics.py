@@ -75,7 +75,6 @@ def test_a_scrape(
     ("options", "text"),
     [
         ([], b"--metrics needs --health URL"),
-        ([*HEALTH, "--workers", "2"], b"--metrics does not work with --workers: each worker has"),
     ],
 )
 def test_refusals(cli: Cli, tmp_path: Path, options: list[str], text: bytes) -> None:

@@ -1,17 +1,32 @@
 """chat/: the service and its terminal client as programs, and the page that shows their files."""
 
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 import trio
+from opentelemetry import trace
 
-from rsocket_trio import BearerAuthentication, Caller, Metadata, connect
+from rsocket_trio import (
+    BearerAuthentication,
+    Caller,
+    Metadata,
+    Reconnect,
+    connect,
+    connect_pool,
+)
+from rsocket_trio.otel import Telemetry
+from rsocket_trio.pool import target_file
 from tests.docs.test_code_blocks import ROOT, blocks
 from tests.examples.chromium import opened
+from tests.waiting import until
 
 SHOWN = {".py", ".html", ".js"}
 
@@ -128,6 +143,154 @@ def test_the_terminal_says_why_it_cannot_begin(serve, start, examples, tmp_path)
             said, complained = terminal.communicate("")
     assert (said, terminal.returncode) == (f"! dialling {uri}\n", 1)
     assert complained == "the chat has ended: UNAUTHENTICATED: a token of this chat is needed\n"
+
+
+USERS = ("ada", "bob", "cleo")
+
+
+class Talker:
+    """A user with a pool, who says numbers, and reads what all have said."""
+
+    def __init__(self, api, name, count):
+        self.said, self.heard = 0, []
+        self._api, self._name, self._count = api, name, count
+
+    async def run(self, targets, token, over):
+        """Talk until all have heard everything; a message that fails fails the test."""
+        me = Metadata(auth=BearerAuthentication(token))
+        options = {"setup_metadata": me, "reconnect": Reconnect(spread=0.1)}
+        traced = [Telemetry()]
+        async with connect_pool(targets, **options, middleware=traced) as pool:
+            chat = Caller(pool).of(self._api.Chat)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read, chat)
+                while not over.is_set():
+                    await self._say(chat, f"{self._name} {self.said}")
+                    self.said += 1
+                    await trio.sleep(0.2)  # the chat lets nobody flood it
+                self._count[self._name] = self.said
+                await until(self._has_heard_all)
+                nursery.cancel_scope.cancel()
+
+    def _has_heard_all(self):
+        return len(self._count) == len(USERS) and len(self.heard) >= sum(self._count.values())
+
+    async def _say(self, chat, text):
+        while True:
+            try:
+                await chat.say("lobby", text)
+            except self._api.NotInRoom:  # nothing was said: this session is a new one
+                await chat.join("lobby")
+            else:
+                return
+
+    async def _read(self, chat):
+        after = 0
+        while True:
+            try:
+                async with chat.messages("lobby", after=after) as messages:
+                    async for message in messages:
+                        assert message.number > after
+                        after = message.number
+                        self.heard.append(message.text)
+            except self._api.NotInRoom:
+                await chat.join("lobby")
+
+
+def get(uri, path):
+    """The status and the text of a page; nobody may be there."""
+    try:
+        with urllib.request.urlopen(uri + path, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except urllib.error.URLError:
+        return None, ""
+
+
+@pytest.fixture
+def deploy(start, examples):
+    """Serve the chat by the command of the page about deployment; the process, and addresses."""
+    page = (ROOT / "docs" / "howto" / "deploy.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ rsocket-trio (serve server\.py .*)$", page, re.MULTILINE)
+    words = shlex.split(re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", line))
+    words[1] = str(examples / "chat" / "server.py")
+
+    @contextmanager
+    def deploy():
+        with start("-m", "rsocket_trio", *words) as parent:
+            lines = [parent.stdout.readline().rsplit(maxsplit=1) for _ in range(2)]
+            assert [words[0] for words in lines] == ["listening on", "answering probes at"]
+            yield parent, *(words[1] for words in lines)
+
+    return deploy
+
+
+async def test_a_deployment_is_replaced_and_nobody_loses_a_message(deploy, token, load, tmp_path):
+    """By a new generation, then by another deployment, while three users talk.
+
+    Each message is there once for each of them. Probes and scrapers see what happens, and a trace
+    is found in the access log. Only all parts together show that the page about deployment is
+    right.
+    """
+    api, count = load("chat/api.py"), {}
+    users = {name: Talker(api, name, count) for name in USERS}
+    tokens = {name: token(name) for name in users}
+    targets = tmp_path / "targets"
+    theirs = trace.SpanContext(0x5EED, 0xBEEF, True, trace.TraceFlags(1))
+    over = trio.Event()
+
+    async def look(path, base):
+        return await trio.to_thread.run_sync(get, base, path)
+
+    async def go_on():
+        """Wait until each user has said three more messages."""
+        marks = {name: each.said + 3 for name, each in users.items()}
+        await until(lambda: all(each.said >= marks[name] for name, each in users.items()))
+
+    with trio.fail_after(90), deploy() as (first, uri, probes), deploy() as (second, later, others):
+        targets.write_text(uri)
+        async with trio.open_nursery() as nursery:
+            with trace.use_span(trace.NonRecordingSpan(theirs)):
+                for name, each in users.items():
+                    source = target_file(targets, every=0.2)
+                    nursery.start_soon(each.run, source, tokens[name], over)
+            await go_on()
+            assert (await look("/ready", probes))[0] == 200
+            status, metrics = await look("/metrics", probes)
+            assert status == 200
+            for route in ("join", "say", "messages"):
+                assert f'route="chat.{{room}}.{route}"' in metrics
+            assert {'worker="1"', 'worker="2"'} <= set(re.findall(r'worker="\d"', metrics))
+            first.send_signal(signal.SIGHUP)
+            lines = iter(first.stderr.readline, "")
+            await trio.to_thread.run_sync(
+                lambda: next(line for line in lines if "generation 2 serves" in line)
+            )
+            assert (await look("/ready", probes))[0] == 200
+            await go_on()
+            first.terminate()
+            await trio.to_thread.run_sync(
+                lambda: next(line for line in lines if "stopping: serving for" in line)
+            )
+            assert await look("/ready", probes) == (503, "not ready\n")
+            targets.with_suffix(".new").write_text(later)
+            targets.with_suffix(".new").rename(targets)
+            rest = await trio.to_thread.run_sync(first.communicate)
+            assert (first.returncode, "Traceback" in rest[1]) == (0, False)
+            assert (await look("/ready", probes))[0] is None
+            await go_on()
+            over.set()
+        assert 'route="chat.{room}.say"' in (await look("/metrics", others))[1]
+        second.terminate()
+        assert await trio.to_thread.run_sync(second.wait) == 0
+    said = sorted(f"{name} {n}" for name, each in users.items() for n in range(each.said))
+    for each in users.values():
+        assert sorted(each.heard) == said
+    logged = [line for line in (tmp_path / "access.log").read_text().splitlines() if "say" in line]
+    completed = [line for line in logged if "outcome=completed" in line]
+    assert len(completed) == len(said)
+    assert all(f" trace={theirs.trace_id:032x} " in line for line in completed)
 
 
 @pytest.mark.interop

@@ -19,13 +19,14 @@ from rsocket_trio import (
     CustomError,
     Forbidden,
     Invalid,
+    Payload,
     Router,
     RSocketError,
     StreamError,
     Unauthenticated,
     connect,
 )
-from rsocket_trio.metadata import BearerAuthentication, Metadata
+from rsocket_trio.metadata import BearerAuthentication, Metadata, MetadataEntry
 from rsocket_trio.testing import cancel_everywhere, connected_pair, served
 
 
@@ -252,3 +253,28 @@ async def test_data_that_cannot_be_read_are_refused_inside(autojump_clock):
         with pytest.raises(Invalid):
             await Caller(requester).request_response("double.x", "no number", returns=int)
     assert lines[0].endswith(" outcome=failed error=INVALID")
+
+
+@pytest.mark.parametrize(
+    ("sent", "trace"),
+    [
+        ([b"00-" + b"5" * 32 + b"-" + b"7" * 16 + b"-01"], "5" * 32),
+        ([b"cc-" + b"5" * 32 + b"-" + b"7" * 16 + b"-01-later"], "5" * 32),
+        ([b"ff-" + b"5" * 32 + b"-" + b"7" * 16 + b"-01"], None),
+        ([b"00-" + b"0" * 32 + b"-" + b"7" * 16 + b"-01"], None),
+        ([b"00-" + b"5" * 32 + b"-" + b"0" * 16 + b"-01"], None),
+        ([b"00-" + b"5" * 32 + b"-" + b"7" * 16 + b"-01"] * 2, None),
+        ([b"secret\nsecret"], None),
+        ([], None),
+    ],
+)
+async def test_a_line_names_the_trace(sent, trace):
+    """It is the id alone, and only of a header that W3C Trace Context calls valid."""
+    lines = []
+    log = AccessLog(lambda line: lines.append(json.loads(line)), form="json")
+    async with connected_pair(application(log)) as requester:
+        metadata = Metadata(
+            route="double.a", extra=[MetadataEntry("traceparent", each) for each in sent]
+        )
+        await requester.request_response(Payload(b"1"), metadata=metadata)
+    assert [line.get("trace") for line in lines] == [trace]

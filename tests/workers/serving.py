@@ -13,6 +13,7 @@ import trio
 from rsocket_trio import (
     Caller,
     ConnectionConfig,
+    Health,
     Router,
     ServerResume,
     connect,
@@ -46,7 +47,7 @@ async def main() -> None:
 
 
 async def limited() -> None:
-    await serve(app, ADDRESS, "ws://127.0.0.1:0/x")
+    await serve(app, ADDRESS, "ws://127.0.0.1:0/x", health=Health())
 
 
 async def resumable() -> None:

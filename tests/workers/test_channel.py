@@ -16,6 +16,7 @@ import trio
 from rsocket_trio.uri import parse_uri
 from rsocket_trio.workers.channel import MOST_UNTAKEN, Channel
 from rsocket_trio.workers.messages import (
+    Ask,
     Closing,
     Counts,
     Handed,
@@ -184,12 +185,12 @@ async def test_a_report() -> None:
     async with ends() as (channel, place, listener), trio.open_nursery() as nursery:
         await listening(channel, listener)
         nursery.start_soon(listener.accept)
-        assert channel.ask()
+        assert channel.say(Ask())
         assert await channel.receive() == Report(b"{}")
         broken: Any = SimpleNamespace()
         server = _Weak(broken)
         place.servers.add(server)  # type: ignore[arg-type]  # any object that fails
-        assert channel.ask()
+        assert channel.say(Ask())
         assert await channel.receive() == Report(b"{}")
         nursery.cancel_scope.cancel()
         del server

@@ -16,9 +16,12 @@ from rsocket_trio.workers.messages import (
     Counts,
     Handed,
     Malformed,
+    Metrics,
     Report,
     Returned,
+    Scrape,
     Session,
+    Unready,
     decode,
     encode,
     token_hash,
@@ -28,6 +31,9 @@ NUMBERS = st.integers(0, 2**64 - 1)
 MESSAGES = st.one_of(
     st.builds(Handed, NUMBERS, st.booleans()),
     st.builds(Ask),
+    st.builds(Unready),
+    st.builds(Scrape),
+    st.builds(Metrics, st.binary(max_size=100), st.booleans()),
     st.tuples(NUMBERS, NUMBERS).map(lambda two: Counts(max(two), min(two))),
     st.builds(Returned, NUMBERS),
     st.builds(Session, st.binary().map(token_hash), st.booleans()),
@@ -44,7 +50,7 @@ def test_each_message_is_read_as_it_was_written(message) -> None:
 
 @given(
     st.binary(max_size=40)
-    | st.tuples(st.sampled_from(b"CANRSJX"), st.binary(max_size=20)).map(
+    | st.tuples(st.sampled_from(b"CAMPUNRSJX"), st.binary(max_size=20)).map(
         lambda two: bytes([two[0]]) + two[1]
     )
 )

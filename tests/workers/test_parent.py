@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from rsocket_trio import Health
 from rsocket_trio.uri import parse_uri
 from rsocket_trio.workers.channel import Channel
 from rsocket_trio.workers.messages import Ask, Closing, Counts, Handed, Message, Report, encode
@@ -21,7 +22,7 @@ URI = parse_uri("tcp://127.0.0.1:0")
 
 @contextmanager
 def talking() -> Iterator[tuple[_Parent, _Worker, socket.socket]]:
-    parent = _Parent(Job(run="a:b"), [URI], 1, None, 1.0)
+    parent = _Parent(Job(run="a:b"), [URI], 1, None, 1.0, Health())
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     worker = _Worker(1, 1)
     worker.channels.append(Channel(ours, 0))
@@ -58,14 +59,13 @@ async def test_a_worker_that_closes_again_and_again() -> None:
 
 async def test_reports_that_cannot_be_added() -> None:
     """The others are added, and nobody fails."""
-    parent = _Parent(Job(run="a:b"), [URI], 1, None, 1.0)
+    parent = _Parent(Job(run="a:b"), [URI], 1, None, 1.0, Health())
     for report in ({"a": 1.5, "b": 1}, {"a": 10**400}, {"b": 2}):
         worker = _Worker(1, 1)
         worker.state, worker.report = "ready", report
-        worker.reported = trio.Event()
+        worker.asked[Ask()] = trio.Event()
         parent.all.append(worker)
     for each in parent.all:
-        assert each.reported is not None
         parent_end, worker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         each.channels.append(Channel(parent_end, 0))
         worker_end.close()
@@ -79,8 +79,7 @@ async def test_reports_that_cannot_be_added() -> None:
 async def _answer(parent: _Parent) -> None:
     await trio.testing.wait_all_tasks_blocked()
     for each in parent.all:
-        assert each.reported is not None
-        each.reported.set()
+        each.asked[Ask()].set()
 
 
 async def test_connections_are_handed_over_in_order() -> None:
@@ -110,7 +109,7 @@ async def test_connections_are_handed_over_in_order() -> None:
 
 async def test_connections_that_wait_for_room_are_counted() -> None:
     """While no worker has room, those whose first frame was read are bounded like the others."""
-    parent = _Parent(Job(run="a:b"), [URI], 1, None, 1.0)
+    parent = _Parent(Job(run="a:b"), [URI], 1, None, 1.0, Health())
     client, server = await connection()
     await client.send_all(bytes(20))
     async with trio.open_nursery() as nursery:

@@ -20,6 +20,7 @@ from rsocket_trio import (
     ClientResume,
     ConnectFailed,
     ConnectionClosed,
+    Health,
     Reconnect,
     connect,
 )
@@ -108,10 +109,25 @@ async def test_workers_answer_and_stop() -> None:
             await running.reload()
 
 
+async def get(uri: str, path: str) -> int:
+    """Ask a port of WebSocket for a page; the status of the answer."""
+    async with await trio.open_tcp_stream(*host_and_port(uri.removesuffix("/x"))) as stream:
+        await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        return int(bytes(await stream.receive_some()).split()[1])
+
+
 async def test_a_stop_that_is_delayed() -> None:
-    """Everything is served as before for so long, and nothing is started anew."""
-    async with workers(workers=1) as running, trio.open_nursery() as nursery:
+    """Only probes are told, by the parent and by a worker; nothing is started anew."""
+    health = Health()
+    uris = (ADDRESS, "ws://127.0.0.1:0/x")
+    options: dict[str, Any] = {"workers": 1, "health": health}
+    async with workers("limited", *uris, **options) as running, trio.open_nursery() as nursery:
+        assert (await health.ready()).ready
+        assert await get(running.uris[1], "/ready") == 200
         running.stop(delay=3600)
+        assert not (await health.ready()).ready
+        assert await get(running.uris[1], "/ready") == 503
+        assert await get(running.uris[1], "/live") == 200
         assert (await ask(running.uris[0]))[1:] == [1, 1]
         with pytest.raises(WorkersFailed, match="being stopped"):
             await running.reload()
