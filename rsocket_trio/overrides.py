@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
+from types import FunctionType
 from typing import Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 __all__ = ["check_overrides"]
 
@@ -31,31 +32,35 @@ def check_overrides(given: object, hooks: AbstractSet[str], *bases: type) -> Non
             not override.
     """
     cls = type(given)
-    if cls in bases or cls in _CHECKED or not hooks or vars(given).keys() & hooks:
+    if cls in bases or bases in _CHECKED.get(cls, ()) or not hooks or vars(given).keys() & hooks:
         return
     name = f"{cls.__module__}.{cls.__qualname__}"
     theirs = {hook: getattr(base, hook) for base in bases for hook in hooks if hasattr(base, hook)}
     inherited = {hook: method for hook, method in theirs.items() if getattr(cls, hook) is method}
     known = {each for base in bases for each in dir(base)}
     for method in sorted(set(dir(cls)) - known):
-        function = inspect.getattr_static(cls, method)
-        if method.startswith("_") or not inspect.isfunction(function):
+        arity = _arity(inspect.getattr_static(cls, method))
+        if method.startswith("_") or arity is None:
             continue
         for hook in inherited:
             if _plain(method) == _plain(hook) or (
                 get_close_matches(method, [hook], cutoff=_SIMILAR)
-                and _arity(function) == _arity(inherited[hook])
+                and arity == _arity(inherited[hook])
             ):
-                raise TypeError(f"{name}.{method} is never called: name it {hook}")
+                raise TypeError(
+                    f"{name}.{method} is never called: name it {hook}, or less like that if it is"
+                    " a helper"
+                )
     if inherited.keys() == theirs.keys():
         raise TypeError(
             f"{name} overrides none of the methods that are called: {', '.join(sorted(hooks))}"
         )
-    _CHECKED.add(cls)
+    _CHECKED.setdefault(cls, set()).add(bases)
 
 
-_CHECKED: Final = WeakSet[type]()
-"""The classes without faults: acceptors give an object for each connection."""
+_CHECKED: Final = WeakKeyDictionary[type, set[tuple[type, ...]]]()
+"""The classes without faults, with the bases for which: acceptors give an object for each
+connection, and an object may be a responder and a service."""
 
 
 def _plain(name: str) -> str:
@@ -63,5 +68,11 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _arity(function: object) -> int:
-    return function.__code__.co_argcount if inspect.isfunction(function) else -1
+def _arity(method: object) -> int | None:
+    """How many arguments a method takes, with its object, whatever decorates it."""
+    function = method
+    if isinstance(method, FunctionType | staticmethod | classmethod):
+        function = inspect.unwrap(method)
+    if not isinstance(function, FunctionType):
+        return None
+    return function.__code__.co_argcount + isinstance(method, staticmethod)

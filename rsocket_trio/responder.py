@@ -437,7 +437,7 @@ def check_responder(responder: object) -> None:
 
     Raises:
         TypeError: It is neither a responder nor a function; or its class overrides no method of
-            `Responder`, or has one with a misspelt name.
+            `Responder`, or has one with a misspelt name; or it wraps itself.
     """
     if isinstance(responder, type):
         raise TypeError(
@@ -448,9 +448,13 @@ def check_responder(responder: object) -> None:
         raise TypeError(
             f"a Responder or an acceptor function is needed, not {type(responder).__name__}"
         )
+    passed = []
     while isinstance(responder, ResponderWrapper):
         check_overrides(responder, _HOOKS, ResponderWrapper)
+        passed.append(responder)
         responder = responder.wrapped
+        if any(responder is each for each in passed):
+            raise TypeError(f"the {type(responder).__name__} wraps itself")
     if isinstance(responder, Responder):
         check_overrides(responder, _HOOKS, Responder)
 

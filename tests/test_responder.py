@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -290,6 +291,32 @@ class MisspeltWrapper(ResponderWrapper):
         return payload
 
 
+class MisspeltStatic(Responder):
+    @staticmethod
+    async def request_responce(payload):
+        return payload
+
+
+def logged(function):
+    @functools.wraps(function)
+    async def run(*args, **kwargs):
+        return await function(*args, **kwargs)
+
+    return run
+
+
+class MisspeltDecorated(Responder):
+    @logged
+    async def request_responce(self, payload):
+        return payload
+
+
+def wraps_itself():
+    wrapper = ResponderWrapper(Router())
+    wrapper.wrapped = ResponderWrapper(wrapper)
+    return wrapper
+
+
 class Nothing(Responder):
     def helper(self):
         return 1
@@ -305,6 +332,9 @@ class NothingAround(ResponderWrapper):
         (Misspelt(), "Misspelt.request_responce is never called: name it request_response"),
         (MisspeltWrapper(Router()), "requestStream is never called: name it request_stream"),
         (ResponderWrapper(Misspelt()), "request_responce is never called"),
+        (MisspeltStatic(), "MisspeltStatic.request_responce is never called"),
+        (MisspeltDecorated(), "MisspeltDecorated.request_responce is never called"),
+        (wraps_itself(), "the ResponderWrapper wraps itself"),
         (Nothing(), "Nothing overrides none of the methods that are called: accept, "),
         (NothingAround(Router()), "NothingAround overrides none"),
     ],

@@ -15,8 +15,10 @@ The last one takes the events of shims that were started with TTRPC_ADDRESS=/run
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -24,7 +26,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 import attrs
 import task_pb2 as task
@@ -50,6 +52,10 @@ class UnknownShim(Exception):
     """A shim that does not speak what this program does."""
 
 
+FAILURES = (OSError, ValueError, UnknownShim, ConnectFailed, ConnectionClosed, ttrpc.CallError)
+"""What does not surprise: no such container, a shim that is gone, an address that is none."""
+
+
 class Shim:
     """Calls the methods of a shim.
 
@@ -71,19 +77,23 @@ def address_of(bundle: Path) -> tuple[str, int]:
     containerd 2 writes ``bootstrap.json``; before, there was a file with the address alone.
 
     Raises:
-        UnknownShim: It speaks gRPC, or another version.
+        UnknownShim: It speaks gRPC, or another version; or the file does not say.
         FileNotFoundError: There is no such container.
     """
     file = bundle / "bootstrap.json"
     if not file.exists():
         return (bundle / "address").read_text().strip(), 2
-    bootstrap = json.loads(file.read_text())
-    protocol, version = bootstrap["protocol"], bootstrap["version"]
-    if protocol != "ttrpc" or version not in (2, 3):
+    try:
+        bootstrap = json.loads(file.read_bytes())
+        protocol, version, address = (bootstrap[key] for key in ("protocol", "version", "address"))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UnknownShim(f"{file} does not tell the address: {error!r}") from error
+    if protocol != "ttrpc" or version not in (2, 3) or not isinstance(address, str):
         raise UnknownShim(
-            f"the shim of {bundle.name} speaks {protocol} {version}, not ttrpc 2 or 3"
+            f"the shim of {bundle.name} speaks {protocol} {version!r} at {address!r},"
+            " not ttrpc 2 or 3"
         )
-    return bootstrap["address"], version
+    return address, version
 
 
 @asynccontextmanager
@@ -108,15 +118,9 @@ async def ps(containers: Path) -> int:
                         answer = await shim.call(TaskMethods.PIDS, task.PidsRequest(id=bundle.name))
                         pids = [str(process.pid) for process in answer.processes]
             print(f"{bundle.name:<20} {task.Status.Name(state.status):<8} {' '.join(pids)}")
-        except (
-            OSError,
-            UnknownShim,
-            ConnectionClosed,
-            ttrpc.CallError,
-            trio.TooSlowError,
-        ) as error:
+        except (*FAILURES, trio.TooSlowError) as error:
             failed = 1
-            print(f"{bundle.name:<20} ?        {error or type(error).__name__}")
+            print(f"{bundle.name:<20} ?        {str(error) or 'no answer in 5 seconds'}")
     return failed
 
 
@@ -136,18 +140,19 @@ async def execute(bundle: Path, command: Sequence[str]) -> int:
     names = {"id": bundle.name, "exec_id": uuid.uuid4().hex}
     async with (
         shim_of(bundle) as shim,
-        pipe_to(sys.stdout.fileno()) as stdout,
-        pipe_to(sys.stderr.fileno()) as stderr,
+        pipe_to(sys.stdout) as stdout,
+        pipe_to(sys.stderr) as stderr,
     ):
         spec = Any(type_url=PROCESS, value=json.dumps(process).encode())
         request = task.ExecProcessRequest(**names, stdout=stdout, stderr=stderr, spec=spec)
-        await shim.call(TaskMethods.EXEC, request)
         ended = None
         try:
+            await shim.call(TaskMethods.EXEC, request)
             await shim.call(TaskMethods.START, task.StartRequest(**names))
             ended = await shim.call(TaskMethods.WAIT, task.WaitRequest(**names))
         finally:
-            with trio.move_on_after(5, shield=True):
+            # An error here would hide the one that has led here.
+            with trio.move_on_after(5, shield=True), suppress(ConnectionClosed, ttrpc.CallError):
                 if ended is None:
                     kill = task.KillRequest(**names, signal=signal.SIGKILL)
                     with suppress(ttrpc.CallError):  # It has not begun.
@@ -158,8 +163,11 @@ async def execute(bundle: Path, command: Sequence[str]) -> int:
 
 
 @asynccontextmanager
-async def pipe_to(descriptor: int) -> AsyncIterator[str]:
+async def pipe_to(output: TextIO | None) -> AsyncIterator[str]:
     """Make a named pipe, and copy what is written to it until the block ends."""
+    if output is None:
+        raise OSError(errno.EBADF, "stdout or stderr is closed")
+    descriptor = output.fileno()
     with tempfile.TemporaryDirectory() as directory:
         path = f"{directory}/pipe"
         os.mkfifo(path)
@@ -170,7 +178,12 @@ async def pipe_to(descriptor: int) -> AsyncIterator[str]:
         async def copy() -> None:
             async with trio.lowlevel.FdStream(reading) as stream:
                 async for some in stream:
-                    await trio.to_thread.run_sync(os.write, descriptor, some)
+                    while some:  # A write may take a part.
+                        # After Ctrl-C nobody waits for a reader that has stopped.
+                        written = await trio.to_thread.run_sync(
+                            os.write, descriptor, some, abandon_on_cancel=True
+                        )
+                        some = some[written:]
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(copy)
@@ -196,16 +209,24 @@ class Printed(EventsBase):
         return Empty()
 
 
+def identifier(text: str) -> str:
+    """Return a name of containerd's, which is no path."""
+    if not re.fullmatch(r"\w+([.-]\w+)*", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a container or namespace")
+    return text
+
+
 async def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit status."""
     parser = argparse.ArgumentParser(description="Tasks of containerd, asked of their shims.")
-    parser.add_argument("--namespace", default="default")
+    parser.add_argument("--namespace", type=identifier, default="default")
     parser.add_argument("--state", type=Path, default=STATE, help="where the bundles are")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("ps", help="the containers, their states and processes")
-    commands.add_parser("wait", help="wait for the end of a container").add_argument("container")
+    waited = commands.add_parser("wait", help="wait for the end of a container")
+    waited.add_argument("container", type=identifier)
     executed = commands.add_parser("exec", help="run a command in a container")
-    executed.add_argument("container")
+    executed.add_argument("container", type=identifier)
     executed.add_argument("arguments", nargs="+", metavar="COMMAND")
     commands.add_parser("events", help="print the events of shims").add_argument("socket")
     options = parser.parse_args(arguments)
@@ -221,9 +242,12 @@ async def main(arguments: Sequence[str] | None = None) -> int:
             case _:
                 await ttrpc.serve(Printed(), f"unix://{options.socket}")
                 return 0
-    except (OSError, UnknownShim, ConnectFailed, ConnectionClosed, ttrpc.CallError) as error:
+    except* FAILURES as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
         print(f"tasks.py: {error}", file=sys.stderr)
-        return 125
+    return 125
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ import pytest
 import trio
 from trio.abc import ReceiveChannel
 
+from rsocket_trio import Responder
+from rsocket_trio.responder import check_responder
 from rsocket_trio.ttrpc import (
     BYTES,
     EMPTY,
@@ -433,6 +435,18 @@ async def test_what_cannot_be_served(wrong, error, text):
         as_services(wrong)
     with pytest.raises(error, match=text):
         await serve_stream(wrong, None)
+
+
+class AlsoAResponder(Responder, ThingsBase):
+    async def request_response(self, payload):
+        return payload
+
+
+def test_a_class_is_checked_for_each_of_its_bases():
+    """That it was a good responder says nothing about the service that it serves besides."""
+    check_responder(AlsoAResponder())
+    with pytest.raises(TypeError, match="AlsoAResponder overrides none of the methods"):
+        as_services(AlsoAResponder())
 
 
 async def test_several_services():
