@@ -7,10 +7,11 @@ the object is given.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from types import FunctionType
-from typing import Final
+from typing import Final, cast
 from weakref import WeakKeyDictionary
 
 __all__ = ["check_overrides"]
@@ -70,9 +71,9 @@ def _plain(name: str) -> str:
 
 def _arity(method: object) -> int | None:
     """How many arguments a method takes, with its object, whatever decorates it."""
-    function = method
-    if isinstance(method, FunctionType | staticmethod | classmethod):
-        function = inspect.unwrap(method)
+    if not isinstance(method, FunctionType | staticmethod | classmethod):
+        return None
+    function = inspect.unwrap(cast("Callable[..., object]", method))
     if not isinstance(function, FunctionType):
         return None
     return function.__code__.co_argcount + isinstance(method, staticmethod)

@@ -30,7 +30,8 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        messages = (f"--python_out={out}", f"--pyi_out={out}")
+        # What stands before the first colon is options, here none.
+        messages = (f"--python_out=:{out}", f"--pyi_out=:{out}")
         data = compile_protos(args.files, args.proto_path, *messages)
         compiled = require("google.protobuf.descriptor_pb2").FileDescriptorSet.FromString(data)
         request = require("google.protobuf.compiler.plugin_pb2").CodeGeneratorRequest(

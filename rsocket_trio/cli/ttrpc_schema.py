@@ -74,7 +74,8 @@ def compile_protos(files: list[str], paths: list[str], *outputs: str) -> bytes:
             "--include_source_info",
             f"--descriptor_set_out={result}",
             *outputs,
-            *files,
+            # protoc would take others for options, or for files that have options.
+            *(f"./{file}" if file.startswith(("-", "@")) else file for file in files),
         ]
         done = subprocess.run(  # the command is protoc, and the arguments are no shell text
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False

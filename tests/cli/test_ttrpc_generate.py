@@ -43,6 +43,23 @@ def test_a_file_in_the_current_directory(cli: Cli, tmp_path: Path) -> None:
     assert "from . import a_pb2" in (tmp_path / "b_ttrpc.py").read_text()
 
 
+def test_the_name_of_a_file_is_no_option(cli: Cli, tmp_path: Path) -> None:
+    """Else the files of a directory (``*.proto``) could have protoc start a program in it."""
+    for name in "@a.proto", "-a.proto":
+        (tmp_path / name).write_text('syntax = "proto3";')
+    (tmp_path / "a.proto").write_text("--plugin=protoc-gen-z=./z\n--z_out=.\n")
+    (tmp_path / "z").write_text("#!/bin/sh\ntouch started\n")
+    (tmp_path / "z").chmod(0o700)
+    done = cli("ttrpc", "generate", "--out=a:b", "--", "@a.proto", "-a.proto")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert sorted(path.name for path in (tmp_path / "a:b").glob("*.py")) == [
+        "@a_pb2.py",
+        "_a_pb2.py",
+    ]
+    assert cli("ttrpc", "list", "--proto", "@a.proto").returncode == 0
+    assert not (tmp_path / "started").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
