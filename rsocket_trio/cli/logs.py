@@ -15,10 +15,13 @@ from .progress import CLEAR_LINE
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["flush_log", "log_to_stderr", "logger"]
+__all__ = ["flush_log", "log_to_stderr", "logger", "wiretap_logger"]
 
 logger: Final = logging.getLogger("rsocket_trio.cli")
 """What a command tells its user while it runs."""
+
+wiretap_logger: Final = logging.getLogger("rsocket_trio.cli.wiretap")
+"""The frames that ``--wiretap`` shows."""
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _TEXT_OF_WORKER: Final = "%(asctime)s %(levelname)s [worker {}] %(name)s: %(message)s"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO
 
 from rsocket_trio.errors import MalformedFrame
 from rsocket_trio.escapes import escaped
@@ -20,6 +20,7 @@ from rsocket_trio.sockets.tapped import tap
 
 from .conversation import Conversation
 from .exits import USAGE, Failure
+from .logs import wiretap_logger
 from .output import json_line, utc
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from rsocket_trio.sockets.byte_stream import TransportInfo
 
 __all__ = ["tapped"]
-
-_log: Final = logging.getLogger("rsocket_trio.cli.wiretap")
 
 
 @contextmanager
@@ -48,13 +47,13 @@ def tapped(args: argparse.Namespace) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Failure(f"--wiretap-file: cannot write {name!r}: {reason}", USAGE) from error
-    _log.setLevel(logging.INFO if args.wiretap else logging.ERROR)
+    wiretap_logger.setLevel(logging.INFO if args.wiretap else logging.ERROR)
     token = tap.set(_Wiretap(file, getattr(args, "protocol", "rsocket")))
     try:
         yield
     finally:
         tap.reset(token)
-        _log.setLevel(logging.NOTSET)
+        wiretap_logger.setLevel(logging.NOTSET)
         if file is not None:
             file.close()
 
@@ -82,7 +81,7 @@ class _Wiretap:
             self._file.flush()
         except OSError as error:
             self._file = None
-            _log.error("--wiretap-file: it ends here: %s", error.strerror)
+            wiretap_logger.error("--wiretap-file: it ends here: %s", error.strerror)
 
 
 class _Listener:
@@ -96,7 +95,7 @@ class _Listener:
 
     def note(self, info: TransportInfo) -> None:
         peer = info.peer or info.local or info.scheme
-        _log.info("#%d %s %s", self._number, "to" if self._dialled else "from", peer)
+        wiretap_logger.info("#%d %s %s", self._number, "to" if self._dialled else "from", peer)
 
     def sent(self, data: bytes) -> None:
         found = self._conversation.feed(data, from_client=self._dialled)
@@ -130,4 +129,4 @@ class _Listener:
                 text = f"error: {error}"
                 fields["error"] = escaped(str(error))
             self._whole.write(fields)
-            _log.info("#%d %s %s", self._number, "->" if sent else "<-", escaped(text))
+            wiretap_logger.info("#%d %s %s", self._number, "->" if sent else "<-", escaped(text))

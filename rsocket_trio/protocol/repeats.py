@@ -34,11 +34,15 @@ class Hedge:
 
 
 def _errors(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not isinstance(value, tuple) or not all(
-        isinstance(kind, type) and issubclass(kind, RSocketError) for kind in value
-    ):
+    kinds = value if isinstance(value, tuple) else (value,)
+    wrong = [
+        kind for kind in kinds if not (isinstance(kind, type) and issubclass(kind, RSocketError))
+    ]
+    if wrong or kinds is not value:
+        found = type(wrong[0] if wrong else value).__name__
         raise TypeError(
-            f"{type(instance).__name__}.{attribute.name} must be a tuple of classes of RSocketError"
+            f"{type(instance).__name__}.{attribute.name} must be a tuple of classes of "
+            f"RSocketError, not {found}"
         )
 
 

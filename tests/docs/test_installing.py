@@ -13,7 +13,7 @@ FROM_A_CHECKOUT = {".", "-e .", "'.[spark]'", "'.[test]'", "'.[ttrpc]'"} | {
     "'.[metrics]'",
     "'.[otel]'",
 }
-OF_OTHERS = {"grpcio-tools", "trustme", "venv-pack"}
+OF_OTHERS = {"grpcio-tools", "trustme", "venv-pack", "--no-cache-dir -r requirements.txt"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -178,6 +178,7 @@ def test_the_kind_of_each_scheme() -> None:
         "vsock": AddressKind.VSOCK,
         "hvsock": AddressKind.HYBRID_VSOCK,
         "fd": AddressKind.DESCRIPTOR,
+        "systemd": AddressKind.ACTIVATION,
     }
     assert ttrpc_uri("fd:3").authority == "3"
     assert ttrpc_uri("vsock://any:3").authority == "any:3"
