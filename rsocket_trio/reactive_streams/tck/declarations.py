@@ -77,7 +77,10 @@ def check_declarations(
             if not allowed[attribute].holds(value):
                 text = allowed[attribute].text
                 raise TypeError(f"{name}.{attribute} is {value!r}, and has to be {text}")
-        elif attribute not in hooks:
+        elif attribute in hooks:
+            if not (callable(value) or isinstance(value, classmethod)):
+                raise TypeError(f"{name}.{attribute} is {value!r}, and has to be a function")
+        else:
             known = hooks if callable(value) or isinstance(value, staticmethod) else [*allowed]
             for meant in get_close_matches(attribute, known, n=1, cutoff=0.8):
                 raise TypeError(

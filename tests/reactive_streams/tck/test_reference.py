@@ -12,6 +12,7 @@ from rsocket_trio.reactive_streams.tck import (
 from tests.reactive_streams.tck.reference import (
     Cold,
     Fan,
+    Link,
     Obedient,
     Prefetching,
     Pump,
@@ -20,6 +21,7 @@ from tests.reactive_streams.tck.reference import (
     Taker,
     then_fail,
 )
+from tests.reactive_streams.tck.running import run
 
 TestCold = verify_publisher(
     lambda n: Cold(lambda: range(n)), failing=lambda n: Cold(lambda: then_fail(n))
@@ -33,6 +35,29 @@ TestPump = verify_publisher(
     lambda n, nursery: Pump(lambda: range(n), nursery),
     failing=lambda n, nursery: Pump(lambda: then_fail(n), nursery),
 )
+
+
+class Prompt(Link):
+    """Signals inside of request() already while on_subscribe runs, as rule 3.2 allows."""
+
+    def start(self) -> None:
+        self.running = False
+        super().start()
+
+
+class ColdPrompt(Cold):
+    link = Prompt
+
+
+def test_elements_before_a_cancel_are_no_fault() -> None:
+    """All came inside of the request() in on_subscribe, so the cancel behind it had no work."""
+    verification = verify_publisher(lambda n: ColdPrompt(lambda: range(n)), max_elements=100)
+    outcomes = run(verification)
+    assert not outcomes.failed
+    assert outcomes.undecided == {
+        "test_r3_12_cancel_in_on_subscribe_stops_the_signals": "not decided: request() signalled"
+        " all elements before the cancel, which tests of 1.3 judge"
+    }
 
 
 class TestTaker(SubscriberVerification):

@@ -172,6 +172,7 @@ def test_a_resource_may_be_used_longer_than_it_may_take_to_come():
         ({"step_seconds": float("nan")}, "step_seconds is nan, and has to be"),
         ({"max_elements": -1}, "max_elements is -1, and has to be an integer, at least 0, or None"),
         ({"recursion_bound": 0}, "recursion_bound is 0, and has to be an integer, at least 1"),
+        ({"failing": 3}, "failing is 3, and has to be a function"),
         ({"max_element": 3}, "max_element is nothing that the kit knows: max_elements is"),
         ({"fails": 3}, None),
         ({"failling": lambda self, n: n}, "failling is nothing that the kit knows: failing is"),
