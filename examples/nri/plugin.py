@@ -20,6 +20,7 @@ inherits a socket that is open. It needs ``pip install 'rsocket-trio[ttrpc]'``.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import tomllib
 
@@ -33,6 +34,7 @@ NRI_VERSION = "v0.12.5"  # What this is written for. It works with runtimes sinc
 SECONDS = "cpu-boost.example.org"
 NOTE = "cpu-boost.example.org/original-shares"
 DEFAULT_SHARES = 1024
+SHARES = range(2, 262145)  # What the kernel takes.
 LONGEST = 3600.0
 EVENTS = (nri.CREATE_CONTAINER, nri.POST_START_CONTAINER, nri.REMOVE_CONTAINER)
 
@@ -50,15 +52,19 @@ class CpuBoost(PluginBase):
         self._nursery = nursery
         self._factor = 2.0
         self._boosts: dict[str, trio.CancelScope] = {}
+        self._noted: dict[str, int] = {}
 
     async def configure(
         self, request: nri.ConfigureRequest, call: ttrpc.Call
     ) -> nri.ConfigureResponse:
         """Read the configuration, which is TOML, and say which events are wanted."""
         try:
-            self._factor = float(tomllib.loads(request.config).get("factor", self._factor))
+            factor = float(tomllib.loads(request.config).get("factor", self._factor))
+            if not 0 < factor < math.inf:
+                raise ValueError(f"the factor is {factor}")
         except (ValueError, TypeError) as error:
             raise ttrpc.InvalidArgument(f"the configuration cannot be used: {error}") from error
+        self._factor = factor
         print(f"configured by {request.runtime_name}: factor {self._factor:g}", flush=True)
         return nri.ConfigureResponse(events=sum(1 << (event - 1) for event in EVENTS))
 
@@ -67,13 +73,14 @@ class CpuBoost(PluginBase):
     ) -> nri.SynchronizeResponse:
         """See what runs. Boosts of a plugin before this one are taken back."""
         print(f"{len(request.containers)} containers are there", flush=True)
+        for container in request.containers:
+            if (shares := noted_in(container)) is not None:
+                self._noted[container.id] = shares
         if request.more:
             # There are more than fit in a message. Updates go with the last one.
             return nri.SynchronizeResponse(more=True)
-        noted = [container for container in request.containers if NOTE in container.annotations]
-        return nri.SynchronizeResponse(
-            update=[update(each.id, int(each.annotations[NOTE])) for each in noted]
-        )
+        noted, self._noted = self._noted, {}
+        return nri.SynchronizeResponse(update=[update(*each) for each in noted.items()])
 
     async def create_container(
         self, request: nri.CreateContainerRequest, call: ttrpc.Call
@@ -83,7 +90,8 @@ class CpuBoost(PluginBase):
         if seconds_of(container) is None:
             return nri.CreateContainerResponse()
         shares = container.linux.resources.cpu.shares.value or DEFAULT_SHARES
-        boosted = int(shares * self._factor)
+        shares = min(shares, SHARES[-1])
+        boosted = int(min(max(shares * self._factor, SHARES[0]), SHARES[-1]))
         print(f"{container.id} starts with {boosted} shares instead of {shares}", flush=True)
         linux = nri.LinuxContainerAdjustment(resources=resources(boosted))
         adjust = nri.ContainerAdjustment(annotations={NOTE: str(shares)}, linux=linux)
@@ -118,9 +126,9 @@ class CpuBoost(PluginBase):
     def _started(self, container: nri.Container) -> None:
         # Not here: the runtime does nothing else until it has its answer, and would not take an
         # update from us either.
-        if (seconds := seconds_of(container)) is not None:
+        seconds, shares = seconds_of(container), noted_in(container)
+        if seconds is not None and shares is not None:
             scope = self._boosts[container.id] = trio.CancelScope()
-            shares = int(container.annotations.get(NOTE, DEFAULT_SHARES))
             self._nursery.start_soon(self._take_back, scope, container.id, seconds, shares)
 
     def _removed(self, container: nri.Container) -> None:
@@ -151,6 +159,18 @@ def seconds_of(container: nri.Container) -> float | None:
     except ValueError:
         return None
     return seconds if 0 < seconds <= LONGEST else None
+
+
+def noted_in(container: nri.Container) -> int | None:
+    """The shares that a container had before its boost; ``None`` if this plugin gave it none.
+
+    Whoever makes a container may write anything into its annotations.
+    """
+    note = container.annotations.get(NOTE, "")
+    if seconds_of(container) is None or not (note.isdecimal() and len(note) < 7):
+        return None
+    shares = int(note)
+    return shares if shares in SHARES else None
 
 
 def resources(shares: int) -> nri.LinuxResources:
@@ -204,7 +224,10 @@ async def main() -> None:
         try:
             await stay(f"unix://{options.socket}", options.name, options.index)
             print("the runtime is gone", flush=True)
-        except (ConnectFailed, ConnectionClosed) as error:
+        except* (ConnectFailed, ConnectionClosed) as group:
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
             print(f"no runtime: {error}", flush=True)
         await trio.sleep(1)
 

@@ -6,6 +6,7 @@ import importlib
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import asynccontextmanager
 
 import pytest
@@ -16,6 +17,11 @@ from rsocket_trio import ttrpc
 pytest.importorskip("google.protobuf", reason="pip install 'rsocket-trio[ttrpc]'")
 
 NOTE = "cpu-boost.example.org/original-shares"
+
+
+def boosted(nri, name, note):
+    """A container that has a boost of 10 seconds, and such a note about its shares before."""
+    return nri.Container(id=name, annotations={"cpu-boost.example.org": "10", NOTE: note})
 
 
 @pytest.fixture
@@ -127,14 +133,55 @@ async def test_boosts_that_another_plugin_has_left(runtime, generated):
     """They are taken back with the last part of the synchronisation."""
     nri, _ = generated
     async with runtime() as there:
-        noted = nri.Container(id="web", annotations={NOTE: "512"})
-        first = nri.SynchronizeRequest(containers=[nri.Container(id="other")], more=True)
-        answer = await there.plugin.synchronize(first)
+        first, last = boosted(nri, "web", "512"), boosted(nri, "db", "2")
+        request = nri.SynchronizeRequest(containers=[first, nri.Container(id="x")], more=True)
+        answer = await there.plugin.synchronize(request)
         assert (answer.more, list(answer.update)) == (True, [])
-        answer = await there.plugin.synchronize(nri.SynchronizeRequest(containers=[noted]))
-        (update,) = answer.update
-        assert update.container_id == "web"
-        assert update.linux.resources.cpu.shares.value == 512
+        answer = await there.plugin.synchronize(nri.SynchronizeRequest(containers=[last]))
+        taken_back = [
+            (update.container_id, update.linux.resources.cpu.shares.value)
+            for update in answer.update
+        ]
+        assert taken_back == [("web", 512), ("db", 2)]
+
+
+@pytest.mark.parametrize("note", ["many", "", "-1", "1", "262145", "9" * 5000, "²"])
+async def test_annotations_of_a_stranger_harm_nobody(runtime, generated, note):
+    """Who makes a container may write anything: it is no note, and no error of the plugin."""
+    nri, _ = generated
+    async with runtime() as there:
+        container = boosted(nri, "web", note)
+        containers = nri.SynchronizeRequest(containers=[container])
+        assert list((await there.plugin.synchronize(containers)).update) == []
+        started = nri.PostStartContainerRequest(container=container)
+        await there.plugin.post_start_container(started)
+        container.linux.resources.cpu.shares.value = 2**64 - 1
+        created = await there.plugin.create_container(
+            nri.CreateContainerRequest(container=container)
+        )
+        assert created.adjust.linux.resources.cpu.shares.value == 262144
+
+
+async def test_a_runtime_that_goes_before_the_registration(generated, examples, environment):
+    """The plugin comes back."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/s"
+        listening = trio.socket.socket(trio.socket.AF_UNIX)
+        await listening.bind(path)
+        listening.listen()
+        program = [sys.executable, str(examples / "nri/plugin.py"), f"--socket={path}"]
+        process = await trio.lowlevel.open_process(
+            program, stdout=subprocess.DEVNULL, env=environment
+        )
+        try:
+            with trio.fail_after(30), listening:
+                for _ in range(2):
+                    plugin, _ = await listening.accept()
+                    plugin.close()
+        finally:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
 
 
 async def test_a_container_that_is_removed_gets_no_update(generated, autojump_clock):
@@ -151,7 +198,7 @@ async def test_a_container_that_is_removed_gets_no_update(generated, autojump_cl
         plugin = importlib.import_module("plugin").CpuBoost(Recorder(), nursery)
         begun = trio.current_time()
         for name in ("gone", "there"):
-            container = nri.Container(id=name, annotations={"cpu-boost.example.org": "10"})
+            container = boosted(nri, name, "1024")
             await plugin.post_start_container(
                 nri.PostStartContainerRequest(container=container), None
             )
@@ -161,7 +208,7 @@ async def test_a_container_that_is_removed_gets_no_update(generated, autojump_cl
     assert updates == [("there", begun + 10)]
 
 
-@pytest.mark.parametrize("config", ["factor = ", "factor = 'many'"])
+@pytest.mark.parametrize("config", ["factor = ", "factor = 'many'", "factor = inf", "factor = -1"])
 async def test_a_wrong_configuration_is_refused(runtime, generated, config):
     nri, _ = generated
     async with runtime() as there:
