@@ -123,6 +123,7 @@ class CancellingTests(PublisherTests):
         await trial.until(partial(subscriber.has, 1))
         subscriber.cancel()
         subscription, reference = subscriber.subscription, weakref.ref(subscriber)
+        trial.forget(subscriber)
         del subscriber
         await trial.settle()
         if is_referenced(reference):

@@ -186,6 +186,7 @@ class StreamTests(PublisherTests):
             if isinstance(error, Exception):  # A publisher may keep it; our calls are in it.
                 error.__traceback__ = None
         subscription, reference = subscriber.subscription, weakref.ref(subscriber)
+        trial.forget(subscriber)
         del subscriber
         await trial.settle()
         if is_referenced(reference):

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from math import inf
 from typing import Any, ClassVar, Final, Literal, TypeVar
-from weakref import WeakSet
 
 import trio
 import trio.testing
@@ -234,7 +233,7 @@ class Trial:
         self.nursery = nursery
         self._verification = verification
         self.resource = resource
-        self._subscribers: WeakSet[ManualSubscriber] = WeakSet()
+        self._subscribers: set[ManualSubscriber] = set()
         self._mock = verification.clock == "mock"
         self._seconds = verification.quiet_seconds()
 
@@ -243,16 +242,17 @@ class Trial:
         return self.joins(ManualSubscriber(**reactions))
 
     def joins(self, subscriber: S) -> S:
-        """See to it that a subscriber of the kit leaves with the test (rule 2.6).
-
-        It may be dropped before, as only a weak reference is kept: rule 3.13 is about that.
-        """
+        """See to it that a subscriber of the kit leaves with the test (rule 2.6)."""
         self._subscribers.add(subscriber)
         return subscriber
 
+    def forget(self, subscriber: ManualSubscriber) -> None:
+        """Refer no longer to a subscriber whose subscription is over."""
+        self._subscribers.remove(subscriber)
+
     def leave(self) -> None:
         """Cancel the subscriptions of the kit that are still open."""
-        for subscriber in [*self._subscribers]:
+        for subscriber in self._subscribers:
             subscriber.leave()
 
     async def make(self, factory: Callable[..., Any], *arguments: Any, **offered: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from contextlib import asynccontextmanager, nullcontext
+from itertools import count
 
 import pytest
 import trio
@@ -211,3 +213,24 @@ def test_the_kit_cancels_what_it_has_left_open():
     for name in names_of(verification):
         run(verification, only=name)
         assert not opened, name
+
+
+def test_a_subscription_that_only_the_kit_refers_to_is_cancelled_too():
+    """Publisher and subscriber may refer to each other alone; then nobody would cancel."""
+    opened = set()
+    numbers = count()
+
+    class Cursor(Link):
+        def start(self):
+            gc.collect()
+            self.number = next(numbers)
+            opened.add(self.number)
+            super().start()
+
+        def release(self):
+            opened.discard(self.number)
+            super().release()
+
+    outcomes = run(verified(Cursor), only="test_r1_01_never_more")
+    assert outcomes.passed
+    assert not opened
