@@ -75,6 +75,7 @@ TRACED = frozenset({
     "test_any_middleware.py::test_known_mischief",
     "testing",
     "transports/test_conformance.py",
+    "workers",
 })  # fmt: skip
 """Folders, files and tests that coverage needs nevertheless: `SLOW` does not count for them."""
 
