@@ -15,8 +15,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-LIMITS: Final = {"frames": 100.0, "metadata": 100.0, "protocol": 100.0}
-"""Limits in per cent. Packages without IO must cover every branch."""
+LIMITS: Final = {"frames": 100.0, "metadata": 100.0, "protocol": 100.0, "workers": 90.0}
+"""Limits in per cent. Packages without IO must cover every branch.
+
+The rest of the workers runs in tests of the command line, in programs that are not measured.
+"""
 
 DEFAULT_LIMIT: Final = 95.0
 
