@@ -286,6 +286,7 @@ async def test_the_example(root, generation, task, programs, generate, tmp_path,
             assert lines.splitlines()[1].split()[:2] == ["one", "RUNNING"]
             status, said = await run("exec", root.CONTAINER, "--", "sh", "-c", "echo there; exit 3")
             assert (status, said) == (3, "there\n")
+            assert await run("exec", root.CONTAINER, "--", "no-such-program") == (125, "")
             async with trio.open_nursery() as nursery:
                 argv = tasks("exec", root.CONTAINER, "--", "sh", "-c", "echo here; exec sleep 1000")
                 stopped = await nursery.start(
