@@ -307,7 +307,14 @@ def test_the_benchmark_of_routes() -> None:
     """Each case has a line with its figure."""
     done = run("64", module="benchmarks.routes")
     assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"^\S.* +\d+\.\d\d us$", done.stdout, re.MULTILINE)) == 15
+    assert len(re.findall(r"^\S.* +\d+\.\d\d us$", done.stdout, re.MULTILINE)) == 17
+
+
+def test_the_benchmark_of_workers() -> None:
+    """It says the gain of two workers; with so few requests it may be anything."""
+    done = run("--pairs", "1", "--rounds", "20", "--connections", "4", module="benchmarks.workers")
+    assert done.returncode == 0, done.stderr
+    assert "two workers" in done.stdout
 
 
 def test_the_profile_of_an_end() -> None:

@@ -151,15 +151,30 @@ async def execute(bundle: Path, command: Sequence[str]) -> int:
             await shim.call(TaskMethods.START, task.StartRequest(**names))
             ended = await shim.call(TaskMethods.WAIT, task.WaitRequest(**names))
         finally:
-            # An error here would hide the one that has led here.
-            with trio.move_on_after(5, shield=True), suppress(ConnectionClosed, ttrpc.CallError):
-                if ended is None:
-                    kill = task.KillRequest(**names, signal=signal.SIGKILL)
-                    with suppress(ttrpc.CallError):  # It has not begun.
-                        await shim.call(TaskMethods.KILL, kill)
-                        await shim.call(TaskMethods.WAIT, task.WaitRequest(**names))
-                await shim.call(TaskMethods.DELETE, task.DeleteRequest(**names))
+            with trio.move_on_after(5, shield=True), suppress(ConnectionClosed):
+                await remove(shim, names, running=ended is None)
         return ended.exit_status
+
+
+async def remove(shim: Shim, names: dict[str, str], *, running: bool) -> None:
+    """Remove a process; kill it before, if it is running or about to.
+
+    One whose start was cancelled may begin to run a moment later, so this is tried again.
+    """
+    while True:
+        if running:
+            with suppress(ttrpc.CallError):  # It does not run.
+                kill = task.KillRequest(**names, signal=signal.SIGKILL)
+                await shim.call(TaskMethods.KILL, kill)
+                await shim.call(TaskMethods.WAIT, task.WaitRequest(**names))
+        try:
+            await shim.call(TaskMethods.DELETE, task.DeleteRequest(**names))
+        except ttrpc.NotFound:
+            return
+        except ttrpc.CallError:
+            await trio.sleep(0.05)
+        else:
+            return
 
 
 @asynccontextmanager
