@@ -44,6 +44,7 @@ class Program:
         self.port = port
         self.uri = f"tcp://127.0.0.1:{port}"
         self._output = bytearray()
+        self._whole = trio.Event()
         self._more = trio.Event()
 
     @property
@@ -74,6 +75,7 @@ class Program:
             del self._output[:-_KEPT]
             self._more.set()
             self._more = trio.Event()
+        self._whole.set()
 
     async def _wait_ready(self, text: str | None, within: float) -> None:
         with trio.move_on_after(within):
@@ -143,6 +145,10 @@ async def started(
             await program._wait_ready(ready, within)  # noqa: SLF001 - same module
             yield program
         except BaseException as error:
+            with trio.CancelScope(shield=True):
+                await _end(process)
+                with trio.move_on_after(_PATIENCE):  # a child of its own session may write on
+                    await program._whole.wait()  # noqa: SLF001 - same module
             error.add_note(f"{os.fspath(command[0])} has written:\n{program.output}")
             raise
         finally:
