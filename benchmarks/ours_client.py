@@ -55,7 +55,7 @@ async def pooled(uri: str, *, seconds: float, in_flight: int, targets: int) -> O
     """As `request_response`, by a pool of so many connections to one server."""
     dials = [partial(open_transport, uri) for _ in range(targets)]
     async with connect_pool(dials) as pool:
-        while sum(each.state.value == "connected" for each in pool.targets()) < targets:  # noqa: ASYNC110
+        while sum(each.state.value == "connected" for each in pool.targets()) < targets:  # noqa: ASYNC110 - a pool tells no event of all
             await trio.sleep(0.01)
         return await request_response(pool, seconds=seconds, in_flight=in_flight)
 

@@ -86,7 +86,7 @@ def measure(workers: int, connections: int, rounds: int) -> float:
         before = [processor_time(each) for each in (pid, *pids)]
         for _ in range(rounds):
             ask_all()
-        time.sleep(0.05)
+        time.sleep(0.05)  # the servers end their last turns
         used = [
             processor_time(each) - earlier
             for each, earlier in zip((pid, *pids), before, strict=True)

@@ -141,7 +141,7 @@ class Options(Directive):
         for group in parser._action_groups:  # noqa: SLF001  argparse has no public way
             rows = [
                 option_row(action)
-                for action in group._group_actions  # noqa: SLF001
+                for action in group._group_actions  # noqa: SLF001  as above
                 if action.help is not argparse.SUPPRESS and action.dest != "help"
             ]
             if rows:

@@ -30,7 +30,8 @@ class ThreadedHandler(logging.Handler):
             the lock of the stream while it waits, the process could not end.
 
     Attributes:
-        dropped: The messages that found no room since the last one that did.
+        dropped: The messages that found no room, or could not be written, and that no line has told
+            of yet.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -38,7 +39,7 @@ class ThreadedHandler(logging.Handler):
         self.dropped = 0
         self._stream: Final = stream
         self._fd: Final = _descriptor(stream)
-        self._waiting: Final[deque[str]] = deque()
+        self._waiting: Final[deque[tuple[str, int]]] = deque()  # and how many are lost with it
         self._size = 0
         self._changed: Final = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -55,10 +56,11 @@ class ThreadedHandler(logging.Handler):
             if full and self._waiting:
                 self.dropped += 1
                 return
-            if self.dropped:
-                text = f"({self.dropped} messages were dropped, as the reader was slow)\n{text}"
-                self.dropped = 0
-            self._waiting.append(text)
+            lost, self.dropped = self.dropped, 0
+            if lost:
+                why = "the reader was slow, or a write failed"
+                text = f"({lost} messages were dropped: {why})\n{text}"
+            self._waiting.append((text, lost + 1))
             self._size += len(text)
             self._changed.notify_all()
             if self._thread is None:
@@ -83,13 +85,16 @@ class ThreadedHandler(logging.Handler):
             with self._changed:
                 while not self._waiting:
                     self._changed.wait()
-                text = self._waiting[0]
+                text, lost = self._waiting[0]
             # Not with the lock: this may wait for the reader.
             # There is no place left to report an error; without a stream it is an AttributeError.
+            written = False
             with suppress(OSError, ValueError, AttributeError):
                 self._write_out(f"{text}\n")
+                written = True
             with self._changed:
-                self._size -= len(self._waiting.popleft())
+                self.dropped += 0 if written else lost  # a later line says so
+                self._size -= len(self._waiting.popleft()[0])
                 self._changed.notify_all()
 
     def _write_out(self, text: str) -> None:

@@ -49,8 +49,33 @@ def test_messages_wait_then_are_dropped_and_counted(monkeypatch: pytest.MonkeyPa
         "message 0",
         "message 1",
         "message 2",
-        "(2 messages were dropped, as the reader was slow)",
+        "(2 messages were dropped: the reader was slow, or a write failed)",
         "later",
+    ]
+
+
+def test_messages_that_cannot_be_written_are_counted() -> None:
+    """A disk that was full for a while leaves a gap, and the first line behind it says so."""
+
+    class Full(io.StringIO):
+        full = True
+
+        def write(self, text: str) -> int:
+            if self.full:
+                raise OSError(28, "No space left on device")
+            return super().write(text)
+
+    stream = Full()
+    handler = ThreadedHandler(stream)
+    for text in ("one", "two", "three"):
+        handler.emit(record(text))
+        handler.flush()
+    stream.full = False
+    handler.emit(record("four"))
+    handler.close()
+    assert stream.getvalue().splitlines() == [
+        "(3 messages were dropped: the reader was slow, or a write failed)",
+        "four",
     ]
 
 
@@ -71,7 +96,7 @@ def test_the_characters_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     assert handler.dropped == 0
     assert stream.getvalue().splitlines() == [
         "x" * 11,
-        "(1 messages were dropped, as the reader was slow)",
+        "(1 messages were dropped: the reader was slow, or a write failed)",
         "z" * 10,
         "z",
     ]
