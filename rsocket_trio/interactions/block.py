@@ -64,12 +64,12 @@ class Block:
         """
         try:
             yield
-        except trio.Cancelled:
+        except BaseException as problem:  # only what the error of the body makes up for stays here
             if self.error is None:
                 raise
-            # A cancellation interrupted the closing; the error of the body is more important.
-        except BaseExceptionGroup as group:
-            if self.error is None or single_error(group) is not single_error(self.error):
+            # A cancellation of the closing, of one task or of several, is less than that error.
+            failure = split(problem, trio.Cancelled)[1]
+            if failure is not None and single_error(failure) is not single_error(self.error):
                 raise
         error = self.error
         if error is not None:

@@ -72,8 +72,11 @@ async def ship_from(
             nursery.start_soon(forwarding.commit)
             await forwarding.read(nursery, position, stop)
     except BaseExceptionGroup as group:  # the nursery makes a group of a single error, too
-        error = single_error(group)
-        if error is group:
+        failure = group.split(trio.Cancelled)[1]  # a cancellation beside an error does not matter
+        if failure is None:
+            raise
+        error = single_error(failure)
+        if error is failure:
             raise
         raise error from error.__cause__
 

@@ -107,7 +107,10 @@ async def to_channel(
                 finally:
                     nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:  # the nursery made it of the error of the block
-            if raised is None or single_error(group) is not single_error(raised):
+            failure = group.split(trio.Cancelled)[1]
+            if raised is None or (
+                failure is not None and single_error(failure) is not single_error(raised)
+            ):
                 raise
         try:
             if raised is not None:

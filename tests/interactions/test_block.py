@@ -77,16 +77,36 @@ async def test_errors_that_end_the_program():
 
 async def test_a_close_that_is_cancelled():
     """A cancellation during the close does not replace the error; without an error it is raised."""
+    reached = False
     with trio.CancelScope() as scope:
         with pytest.raises(LookupError, match="mine") as caught:
             async with block_with_a_task(then=trio.sleep_forever):
                 scope.cancel()
                 raise LookupError("mine")
         assert caught.value.__context__ is None
+        reached = True  # else the scope has absorbed what came instead of the error
         async with block_with_a_task():
             pass
         await trio.lowlevel.checkpoint()
+    assert reached
     assert scope.cancelled_caught
+
+
+async def test_a_close_of_several_tasks_that_is_cancelled():
+    """Their nurseries make groups of the cancellations, and these do not replace the error."""
+
+    async def slow():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            nursery.start_soon(trio.sleep_forever)
+
+    with trio.CancelScope() as scope:
+        with pytest.raises(LookupError, match="mine") as caught:
+            async with block_with_a_task(then=slow):
+                scope.cancel()
+                raise LookupError("mine")
+        assert caught.value.__context__ is None
+    assert not scope.cancelled_caught  # it has absorbed nothing instead of the error
 
 
 async def test_several_tasks_of_the_body_are_cancelled():

@@ -153,6 +153,27 @@ async def test_an_event_that_cannot_be_sent(tmp_path, started):
         assert spool.positions() == {"shipper": 0}
 
 
+async def test_an_error_and_a_cancellation_at_once(tmp_path):
+    """The error comes out, alone."""
+    scope = trio.CancelScope()
+
+    class Fails:
+        async def send(self, events, *, task_status):
+            task_status.started()
+            scope.cancel()
+            raise LocalProtocolError("no")
+
+    caught = None
+    async with open_spool(tmp_path / "spool") as spool:
+        await fill(spool, 3)
+        with scope:
+            try:
+                await ship_from(spool, Fails())
+            except LocalProtocolError as error:
+                caught = str(error)
+    assert caught == "no"
+
+
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5])
 async def test_a_wrong_number(tmp_path, wrong):
     async with open_spool(tmp_path / "spool") as spool:

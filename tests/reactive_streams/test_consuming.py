@@ -97,6 +97,20 @@ async def test_the_block_raises_its_own_error():
     assert publisher.subscription.cancelled == 1
 
 
+async def test_an_error_of_the_block_and_a_cancellation_at_once():
+    """The error comes out, alone."""
+    caught = None
+    with trio.CancelScope() as scope:
+        try:
+            async with to_channel(ByHand(), 4):
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+                raise OSError("mine")
+        except OSError as error:
+            caught = str(error)
+    assert caught == "mine"
+
+
 async def test_closing_the_channel_cancels():
     publisher = ByHand()
     async with to_channel(publisher, 4) as channel:
