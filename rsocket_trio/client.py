@@ -23,14 +23,13 @@ from .connection.succession import Succession
 from .errors import (
     ConnectFailed,
     ConnectionClosed,
-    InternalError,
     LocalProtocolError,
     SetupError,
 )
 from .field_checks import argument, instance_of
 from .interactions.block import Block, opened_by_block
 from .interactions.connection_block import NotEntered, run_within
-from .interactions.isolation import crash
+from .interactions.isolation import crashed
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME, check_mime_name
@@ -508,9 +507,9 @@ async def running(
             finally:
                 close()
     except BaseExceptionGroup as group:
-        _, urgent = group.split(Exception)
-        if urgent is not None:
-            raise  # Cancelled or KeyboardInterrupt
-        raise InternalError(f"a task of the connection {crash(group, transport())}") from group
+        crash = crashed(group, "a task of the connection", transport())
+        if crash is None:
+            raise
+        raise crash from group
     if refused is not None:
         raise refused

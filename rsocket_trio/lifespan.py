@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from .interactions.block import ungrouped
+from .interactions.isolation import cancellation_of
 
 __all__ = ["served_within"]
 
@@ -48,9 +49,9 @@ async def served_within(
         try:
             with serving:
                 await serve()
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # raised in the block
+        except BaseException as error:  # raised in the block, unless it is only cancelled
+            if cancellation_of(error) is not None:
+                raise
             failure = error
         finally:
             over.set()

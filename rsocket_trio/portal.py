@@ -25,6 +25,7 @@ from typing import Any, Final, Generic, TypeVar
 import trio
 
 from .errors import fresh_copy
+from .interactions.isolation import split
 
 __all__ = ["Call", "Held", "Portal"]
 
@@ -32,6 +33,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _OVER: Final = "the block of this client has ended"
+
+
+def _tell(error: BaseException, fail: Callable[[BaseException], None]) -> None:
+    """Tell an error that has ended a function, and let the cancellation of the thread go on."""
+    cancelled, failure = split(error, trio.Cancelled)
+    fail(trio.ClosedResourceError(_OVER) if failure is None else failure)
+    if cancelled is not None:
+        raise cancelled
 
 
 class Call(Generic[R]):
@@ -76,11 +85,8 @@ class Call(Generic[R]):
                 result = await self._function()
                 if not self.done.done():
                     self.done.set_result(result)
-        except trio.Cancelled:
-            self.fail(trio.ClosedResourceError(_OVER))
-            raise
         except BaseException as error:  # of any kind: it is the caller's
-            self.fail(error)
+            _tell(error, self.fail)
         else:
             late = self._scope.deadline <= trio.current_time()
             text = f"not done within {self._timeout:g} s" if late else "cancelled by the caller"
@@ -338,11 +344,8 @@ class Held(Generic[R]):
                         else:
                             await self._wake.wait()
             self.fail(None)
-        except trio.Cancelled:
-            self.fail(trio.ClosedResourceError(_OVER))
-            raise
         except BaseException as error:  # of any kind: it is told where it is waited for
-            self.fail(error)
+            _tell(error, self.fail)
 
     def fail(self, error: BaseException | None) -> None:
         """Tell that the block has ended, and why."""

@@ -21,6 +21,7 @@ import trio
 
 from .errors import CircuitOpen, RSocketError, fresh_copy
 from .interactions.demand import PayloadStream
+from .interactions.isolation import cancellation_of
 from .protocol.budget import Purse
 from .protocol.circuit import Outlier
 from .protocol.interaction import Interaction
@@ -253,7 +254,8 @@ class _Tries:
         outlier = self._repeating.outlier
         if outlier is None or ticket is None:
             return
-        if isinstance(error, trio.Cancelled) and error.source == "deadline":
+        cancelled = cancellation_of(error)
+        if cancelled is not None and cancelled.source == "deadline":
             if outlier.late(ticket, self._began, now):
                 self._repeating.failure = None
         elif isinstance(error, RSocketError) and self._is_failure(error):

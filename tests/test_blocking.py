@@ -239,6 +239,17 @@ def test_leaving_ends_calls_of_other_threads(uri):
         except trio.ClosedResourceError as error:
             errors.append(error)
 
+    async def within_a_nursery():  # it makes a group of the cancellation
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            note("begun")
+
+    def run(client):
+        try:
+            client.run(within_a_nursery)
+        except trio.ClosedResourceError as error:
+            errors.append(error)
+
     def read(client):
         try:
             with client.request_stream("silent", returns=int) as items:
@@ -248,13 +259,13 @@ def test_leaving_ends_calls_of_other_threads(uri):
             errors.append(error)
 
     with blocking_connect(uri) as client:
-        threads = [threading.Thread(target=each, args=(client,)) for each in (ask, read)]
+        threads = [threading.Thread(target=each, args=(client,)) for each in (ask, read, run)]
         for thread in threads:
             thread.start()
-        wait_for("begun", 2)
+        wait_for("begun", 3)
     for thread in threads:
         thread.join(30)
-    assert len(errors) == 2
+    assert len(errors) == 3
     with pytest.raises(trio.ClosedResourceError):
         client.request_response("double", 1)
     with pytest.raises(trio.ClosedResourceError):

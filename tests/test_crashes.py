@@ -33,12 +33,15 @@ REPORT = "please report this"
 class Broken(trio.abc.HalfCloseableStream):
     """A stream with a mistake, behind the bytes that it is given."""
 
-    def __init__(self, received: bytes = b"") -> None:
+    def __init__(self, received: bytes = b"", scope=None) -> None:
         self.received = received
+        self.scope = scope or trio.CancelScope()
 
     async def receive_some(self, max_bytes=None):
         await trio.lowlevel.checkpoint()
         received, self.received = self.received, b""
+        if not received:
+            self.scope.cancel()
         return received or {}["missing"]
 
     async def send_all(self, data):
@@ -51,18 +54,20 @@ class Broken(trio.abc.HalfCloseableStream):
         await trio.lowlevel.checkpoint()
 
     async def aclose(self):
-        await trio.lowlevel.checkpoint()
+        pass  # a cancellation here would take the place of the mistake
 
 
 class Mistaken(FrameTransport):
     """A transport with a mistake: it raises, or it returns what is no list of frames."""
 
-    def __init__(self, answer=None) -> None:
+    def __init__(self, answer=None, scope=None) -> None:
         self.info = TransportInfo(scheme="test", peer="tester")
         self.answer = answer
+        self.scope = scope or trio.CancelScope()
 
     async def receive_frames(self):
         await trio.lowlevel.checkpoint()
+        self.scope.cancel()
         return {}["missing"] if self.answer is None else self.answer
 
     async def send_frames(self, frames):
@@ -72,7 +77,7 @@ class Mistaken(FrameTransport):
         pass
 
     async def aclose(self):
-        await trio.lowlevel.checkpoint()
+        pass  # a cancellation here would take the place of the mistake
 
 
 async def serve_lumberjack(stream):
@@ -103,9 +108,9 @@ async def test_a_mistake_in_a_transport_of_a_server(wire, caplog):
 
 
 CLIENTS = {
-    "rsocket": lambda: connect(Mistaken()),
-    "rsio": lambda: rsio.connect(Broken()),
-    "ttrpc": lambda: ttrpc.connect(Broken()),
+    "rsocket": lambda scope=None: connect(Mistaken(scope=scope)),
+    "rsio": lambda scope=None: rsio.connect(Broken(scope=scope)),
+    "ttrpc": lambda scope=None: ttrpc.connect(Broken(scope=scope)),
 }
 
 
@@ -117,6 +122,14 @@ async def test_a_mistake_in_a_transport_of_a_client(wire):
             await trio.sleep_forever()
     assert HERE in str(caught.value)
     assert REPORT not in str(caught.value)
+
+
+@pytest.mark.parametrize("wire", CLIENTS)
+async def test_a_mistake_while_the_caller_is_cancelled(wire):
+    """The error is the same, alone: the scope does not leave it in a group."""
+    with pytest.raises(InternalError, match=HERE), trio.CancelScope() as scope:
+        async with CLIENTS[wire](scope):
+            await trio.sleep_forever()
 
 
 async def test_a_transport_that_returns_what_it_must_not(caplog):

@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from functools import partial
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -479,15 +480,17 @@ async def test_cancelling_hedged_requests(autojump_clock):
 ONCE = Repeats(retry=QUICK, budget=Budget(ratio=0, per_second=0))
 
 
-@pytest.mark.parametrize("kind", ["answers", "silence"])
+@pytest.mark.parametrize("kind", ["answers", "silence", "silence of two tasks"])
 async def test_a_server_that_fails_is_left_alone(kind, autojump_clock):
     """After five failures all fail at once; after 5 s one tests the server, and lets all in."""
     server = Server(*[Canceled("broken") if kind == "answers" else None] * 5)
-    async with client(server, ONCE) as requester:
+    repeats = attrs.evolve(ONCE, hedge=Hedge(after=0.5) if "tasks" in kind else None)
+    async with client(server, repeats) as requester:
         for _ in range(5):
-            with trio.move_on_after(1):
+            with trio.move_on_after(1) as scope:
                 with pytest.raises(Canceled):
-                    await ask(requester)
+                    await ask(requester, idempotent=True)
+            assert scope.cancelled_caught == (kind != "answers")
         now = trio.current_time()
         with pytest.raises(CircuitOpen) as caught:
             await ask(requester)

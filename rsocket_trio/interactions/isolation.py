@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from ..errors import InternalError
 from ..log_policy import logger
 
 if TYPE_CHECKING:
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "being_cancelled",
+    "cancellation_of",
     "contained",
     "crash",
+    "crashed",
     "failure_of",
     "hidden_by_scope",
     "outcome_of",
@@ -104,6 +107,20 @@ def split(
         return None, error
 
 
+def cancellation_of(error: BaseException | None) -> trio.Cancelled | None:
+    """Return the cancellation that an error is: a nursery on the way has put it into a group.
+
+    Args:
+        error: The error.
+
+    Returns:
+        One of the cancellations; ``None`` if there is none, or another error beside it.
+    """
+    while isinstance(error, BaseExceptionGroup) and split(error, trio.Cancelled)[1] is None:
+        error = error.exceptions[0]
+    return error if isinstance(error, trio.Cancelled) else None
+
+
 def parted(error: BaseException) -> tuple[BaseException | None, Exception | None]:
     """Split what a function of the application raised in a task of its own.
 
@@ -158,6 +175,23 @@ def crash(error: BaseException, carrier: object) -> str:
             "returns; if that is right, please report this with the traceback"
         )
     return "crashed; please report this with the traceback"
+
+
+def crashed(group: BaseException, what: str, carrier: object) -> InternalError | None:
+    """Return what a block raises whose tasks have crashed.
+
+    Args:
+        group: What its nursery raised; a cancellation beside a crash does not matter.
+        what: What has crashed, for the text.
+        carrier: As for `crash`.
+
+    Returns:
+        The error; ``None`` if it is only a cancellation, or ends the program.
+    """
+    failure = split(group, trio.Cancelled)[1]
+    if not isinstance(failure, Exception):
+        return None
+    return InternalError(f"{what} {crash(failure, carrier)}")
 
 
 _OURS: Final = frozenset(

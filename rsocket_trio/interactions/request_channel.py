@@ -30,7 +30,7 @@ from .channel_operation import ChannelOperation
 from .credit_gate import CreditGate
 from .demand import PayloadInbox, PayloadStream
 from .handler_errors import error_frame_for, forget_frames
-from .isolation import being_cancelled, hidden_by_scope, outcome_of
+from .isolation import hidden_by_scope, parted
 from .leftovers import Watch
 from .operation import Handlers, Outbound, ResponderOperation
 from .sending import (
@@ -115,9 +115,11 @@ class _Requester(ChannelOperation):
                 except Exception as error:  # any error of the source ends the channel
                     self._source_failed(error, body)
         except BaseException as error:  # the source may also raise a cancellation of no scope
-            if being_cancelled():
-                raise
-            self._source_failed(outcome_of(hidden_by_scope(error)), body)
+            cancelled, failure = parted(hidden_by_scope(error))
+            if failure is not None:
+                self._source_failed(failure, body)
+            if cancelled is not None:
+                raise cancelled from None
         finally:
             await watch.leave()
 

@@ -14,6 +14,7 @@ import trio
 from ..errors import Forbidden, StreamError, Unauthenticated, code_name
 from ..escapes import cut, escaped
 from ..field_checks import FUNCTION, argument, number, one_of, optional
+from ..interactions.isolation import cancellation_of
 from ..log_policy import RateLimit, logger
 from ..transports.base import TransportInfo
 from .call import AnyCall, Call, Outcome
@@ -225,8 +226,9 @@ def _named(error: BaseException) -> str:
     """Return what a line says of an error: no text of it."""
     if isinstance(error, StreamError):
         return code_name(error.code)
-    if isinstance(error, trio.Cancelled):
-        return str(getattr(error, "source", "cancelled"))
+    cancelled = cancellation_of(error)
+    if cancelled is not None:
+        return str(getattr(cancelled, "source", "cancelled"))
     return "left" if isinstance(error, GeneratorExit) else type(error).__name__
 
 

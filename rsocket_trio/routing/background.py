@@ -13,7 +13,7 @@ from ..entrance import Home
 from ..errors import LimitReached
 from ..field_checks import COUNT, argument, number
 from ..interactions.block import Block
-from ..interactions.isolation import failure_of
+from ..interactions.isolation import parted
 from ..interactions.leftovers import isolated
 from ..log_policy import logger
 from ..sealed import Sealed, make
@@ -97,12 +97,13 @@ class Background(metaclass=Sealed, given="open_background gives one"):
             if error is None:
                 self._completed += 1
                 return
-            failure = failure_of(error)  # raises a cancellation and the like
-            self._failed += 1
-            logger.error("%s failed in the background", name_of(function), exc_info=failure)
-        except trio.Cancelled:
-            self._cancelled += 1
-            raise
+            cancelled, failure = parted(error)
+            if failure is not None:
+                self._failed += 1
+                logger.error("%s failed in the background", name_of(function), exc_info=failure)
+            if cancelled is not None:
+                self._cancelled += failure is None
+                raise cancelled
         finally:
             self._running -= 1
 

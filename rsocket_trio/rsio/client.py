@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import trio
 
-from ..errors import ConnectFailed, ConnectionClosed, InternalError, fresh_copy
+from ..errors import ConnectFailed, ConnectionClosed, fresh_copy
 from ..field_checks import FLAG, argument, instance_of
 from ..interactions.block import Block, opened_by_block
 from ..interactions.connection_block import NotEntered, run_within
-from ..interactions.isolation import crash
+from ..interactions.isolation import crashed
 from ..protocol.retry import Retry
 from ..responder import lifespan_of
 from ..sockets.tls import check_context
@@ -111,12 +111,10 @@ async def connect(
                         yield connection
                     link.goodbye("")
             except BaseExceptionGroup as group:  # of the nursery; what is no crash is raised again
-                faults, _ = group.split(Exception)
-                if faults is None or block.error is not None:
+                crash = crashed(group, "a task of the connection", transport)
+                if crash is None or block.error is not None:
                     raise
-                raise InternalError(
-                    f"a task of the connection {crash(group, transport)}"
-                ) from group
+                raise crash from group
 
 
 async def _refusal(connection: Connection, transport: FrameTransport) -> Exception | None:

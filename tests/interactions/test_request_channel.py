@@ -284,12 +284,43 @@ async def test_an_error_of_the_body_is_not_lost_to_a_cancellation(link):
 
     gate = trio.Event()
     async with link(Channels(echo)) as here:
-        with trio.CancelScope() as scope, pytest.raises(LookupError, match="mine"):
+        with pytest.raises(LookupError, match="mine"), trio.CancelScope() as scope:
             async with here.requester.request_channel(stubborn()) as replies:
                 await replies.receive()
                 scope.cancel()
                 gate.set()
                 raise LookupError("mine")
+
+
+async def test_a_source_that_fails_while_the_body_is_cancelled(link, caplog):
+    """Its failure is logged; the cancellation alone goes on, also of a source with tasks."""
+
+    async def source():
+        yield Payload(b"0")
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fails)
+                nursery.start_soon(trio.sleep_forever)
+        finally:
+            ended.append(True)
+
+    async def fails():
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("in the cleanup")
+
+    ended = []
+    async with link(Channels(echo)) as here:
+        with trio.CancelScope() as scope:
+            async with here.requester.request_channel(source()) as replies:
+                await replies.receive()
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+                await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert ended
+    assert "the source of a channel failed as well" in caplog.text
 
 
 async def test_a_cancelled_body(link):

@@ -44,7 +44,8 @@ def application(log):
     @router.request_response("double.{room}")
     async def double(room: str, data: int) -> int:
         if room == "secret-wait":
-            await trio.sleep_forever()
+            async with trio.open_nursery() as nursery:  # it makes a group of the cancellation
+                nursery.start_soon(trio.sleep_forever)
         if room == "secret-fails":
             raise ValueError("secret text")
         if room == "secret-says":

@@ -122,8 +122,10 @@ async def test_there_is_a_limit(autojump_clock: object) -> None:
 async def test_an_owner_that_is_cancelled(autojump_clock: object, moment: int) -> None:
     """At each moment, also within its grace: the tasks are cut at once, and nothing is left."""
     trace: list[str] = []
+    background: Any = None
 
     async def owner() -> None:
+        nonlocal background
         generator = open_background(grace=3)
         background = await anext(generator)
         try:
@@ -139,15 +141,22 @@ async def test_an_owner_that_is_cancelled(autojump_clock: object, moment: int) -
 
     async def note(n: int) -> None:
         try:
-            await trio.sleep(100)
+            async with trio.open_nursery() as nursery:  # it makes a group of the cancellation
+                nursery.start_soon(trio.sleep, 100)
         finally:
             trace.append(str(n))
+            if n == 2:
+                raise ValueError("in the cleanup")
 
     with trio.move_on_after(moment + 0.5) as scope:
         await owner()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(moment + 0.5, abs=0.01)
     assert sorted(trace) == [str(n) for n in range(min(4, moment + 1))]
+    failed = moment >= 2
+    assert background.statistics() == BackgroundStatistics(
+        running=0, completed=0, failed=failed, cancelled=len(trace) - failed, rejected=0
+    )
 
 
 async def test_an_error_of_the_owner_is_not_grouped(autojump_clock: object) -> None:

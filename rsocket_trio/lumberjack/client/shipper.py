@@ -11,9 +11,9 @@ import attrs
 import trio
 
 from ...entrance import Home
-from ...errors import ConnectFailed, InternalError
+from ...errors import ConnectFailed
 from ...interactions.block import Block, opened_by_block
-from ...interactions.isolation import crash
+from ...interactions.isolation import crashed
 from ...sealed import Sealed, make
 from ...sockets.tls import check_context
 from ...uri import Uri
@@ -237,9 +237,7 @@ async def connect(
                     shipper._close()  # noqa: SLF001 - as above
                     nursery.cancel_scope.cancel(reason="the block of lumberjack.connect has ended")
         except BaseExceptionGroup as group:  # of the nursery; the body's error is not in it
-            _, urgent = group.split(Exception)
-            if urgent is not None:
-                raise  # Cancelled or KeyboardInterrupt
-            raise InternalError(
-                f"a task of the Lumberjack client {crash(group, shipper)}"
-            ) from group
+            crash = crashed(group, "a task of the Lumberjack client", shipper)
+            if crash is None:
+                raise
+            raise crash from group

@@ -11,10 +11,10 @@ from typing import Any, final
 import attrs
 import trio
 
-from ...errors import ConnectFailed, InternalError, fresh_copy
+from ...errors import ConnectFailed, fresh_copy
 from ...field_checks import argument, instance_of
 from ...interactions.block import Block, OnlyByBlock, opened_by_block
-from ...interactions.isolation import crash
+from ...interactions.isolation import crashed
 from ...protocol.repeats import Repeats
 from ...protocol.retry import Retry
 from ...repeating import Repeating
@@ -293,12 +293,10 @@ async def connect(
                     await connection.flush()
                     connection.lifecycle.close()
             except BaseExceptionGroup as group:  # of the nursery; what is no crash is raised again
-                faults, _ = group.split(Exception)
-                if faults is None or block.error is not None:
+                crash = crashed(group, "a task of the connection", stream.stream)
+                if crash is None or block.error is not None:
                     raise
-                raise InternalError(
-                    f"a task of the connection {crash(group, stream.stream)}"
-                ) from group
+                raise crash from group
 
 
 async def _open(
