@@ -104,7 +104,7 @@ async def listen_for(
 
     Raises:
         ValueError: ``ssl_context`` is missing.
-        OSError: The address cannot be listened on.
+        OSError: The address cannot be listened on; the text names it.
 
     Checkpoint: always.
     If cancelled: the listeners are closed. Connections stay open in ``handler_nursery``, and those
@@ -151,7 +151,7 @@ async def open_listeners(
     """Return the bound addresses and their listeners: in a worker process those of its parent.
 
     Raises:
-        OSError: The address cannot be listened on.
+        OSError: The address cannot be listened on; the text names it.
 
     Checkpoint: always.
     If cancelled: nothing stays open.
@@ -161,6 +161,16 @@ async def open_listeners(
     if handed is not None:
         await trio.lowlevel.checkpoint()
         return handed.bound, [handed]
+    try:
+        return await _open(uri, reuse_port)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise type(error)(error.errno, f"cannot listen on {shown(uri)}: {reason}") from error
+
+
+async def _open(
+    uri: Uri, reuse_port: bool
+) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.SocketStream]]]:
     match kind_of(uri):
         case AddressKind.UNIX:
             return [uri], [await listen_unix(uri)]

@@ -17,7 +17,7 @@ from ..entrance import Home
 from ..field_checks import argument, instance_of, number
 from ..health import Health
 from ..statistics import WireStatistics
-from ..uri import Uri, shown
+from ..uri import Uri
 from .connected import Peer
 from .goodbyes import STOPPED, Goodbyes
 from .workplace import workplace
@@ -96,7 +96,8 @@ class Serving:
                                     begun = partial(
                                         listen, handler_nursery=connections, drain_nursery=drain
                                     )
-                                    await self._begin(nursery, uri, begun)
+                                    bound: list[Uri] = await nursery.start(begun, uri)
+                                    self.uris += map(str, bound)
                             except (OSError, ValueError) as error:
                                 # Raised below: a nursery would put it into an exception group.
                                 refused = error
@@ -110,14 +111,6 @@ class Serving:
                 drain.cancel_scope.cancel(reason="all connections have ended")
         if refused is not None:
             raise refused
-
-    async def _begin(self, nursery: trio.Nursery, uri: Uri, listen: Listen) -> None:
-        try:
-            bound: list[Uri] = await nursery.start(listen, uri)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise type(error)(error.errno, f"cannot listen on {shown(uri)}: {reason}") from error
-        self.uris += map(str, bound)
 
     def stop(self, delay: float, spread: float, grace: float) -> None:
         """Begin to stop; a later call can only make it quicker.

@@ -405,8 +405,8 @@ async def test_wrong_arguments(arguments: Any, options: Any, error: Any, why: st
 
 
 async def test_an_address_in_use() -> None:
-    """No worker is started."""
+    """No worker is started, and the error names the address."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         uri = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(OSError, match=f"cannot listen on {uri}: .*in use"):
             await partial(serve_workers, "tests.workers.serving:main", uri, workers=1)()
