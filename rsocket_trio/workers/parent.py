@@ -74,7 +74,8 @@ _PEEK_TIME: Final = 1.0
 it might resume."""
 
 _MOST_PEEKS: Final = 256
-"""The connections whose first frame is waited for at once; further ones are handed over at once."""
+"""The connections whose first frame is waited for at once. With a further one the wait for that
+which is silent for longest is over: so who sends nothing keeps no client from its worker."""
 
 _MOST_SESSIONS: Final = 65_536
 """The sessions whose worker is known; of more, the oldest is forgotten, and begins anew."""
@@ -222,7 +223,8 @@ class _Parent:
         self.patience = job.spread + job.grace
         self._sessions: OrderedDict[bytes, _Worker] = OrderedDict()
         self._room = trio.Event()
-        self._peeking = 0
+        self._peeks: Final = trio.Semaphore(_MOST_PEEKS)
+        self._silent: Final[dict[trio.CancelScope, None]] = {}  # the oldest first
         self._failure: WorkersFailed | None = None
         self._nursery: trio.Nursery
 
@@ -367,6 +369,7 @@ class _Parent:
                 "parent": os.getpid(),
                 "spread": self.job.spread,
                 "grace": self.job.grace,
+                "patience": self.job.spread + self.job.grace + _KILL_AFTER,
                 "number": worker.number,
                 "generation": worker.generation,
                 "addresses": addresses,
@@ -572,10 +575,19 @@ class _Parent:
         shows_frames = self.addresses[place].shows_frames
         while True:
             stream = await listener.accept()
-            if shows_frames and self._sessions and self._peeking < _MOST_PEEKS:
-                arriving.start_soon(self._hand_by_frame, place, stream)
-            else:
+            if not (shows_frames and self._sessions):
                 await self._hand(place, stream)
+                continue
+            if not self._peeks.value and self._silent:
+                oldest = next(iter(self._silent))
+                del self._silent[oldest]
+                oldest.cancel(reason="another connection has come")
+            try:
+                await self._peeks.acquire()
+            except BaseException:  # also when cancelled
+                stream.socket.close()
+                raise
+            arriving.start_soon(self._hand_by_frame, place, stream)
 
     async def _hand(self, place: int, stream: trio.SocketStream) -> None:
         """Hand a connection to the worker with the fewest; wait for one that has room."""
@@ -610,10 +622,14 @@ class _Parent:
 
     async def _hand_by_frame(self, place: int, stream: trio.SocketStream) -> None:
         """Hand a connection to the worker whose session it resumes, if it does."""
-        self._peeking += 1
         token: bytes | None = None
         try:
-            token = await _peek(stream)
+            with trio.move_on_after(_PEEK_TIME) as scope:
+                self._silent[scope] = None
+                try:
+                    token = await _peek(stream)
+                finally:
+                    self._silent.pop(scope, None)
             worker = None if token is None else self._sessions.get(token_hash(token))
             able = worker is not None and worker.channels[place].has_room
             if worker is None or not (able and self._handed(worker, place, stream)):
@@ -621,28 +637,26 @@ class _Parent:
         except BaseException:  # also when cancelled
             stream.socket.close()
             raise
-        finally:
-            self._peeking -= 1  # also those that wait for a worker with room are bounded so
+        finally:  # also those that wait for a worker with room are bounded so
+            self._peeks.release()
 
 
 async def _peek(stream: trio.SocketStream) -> bytes | None:
     """Return the resume token with which a connection begins, without reading it."""
     pause = 0.002
-    with trio.move_on_after(_PEEK_TIME):
-        while True:
-            try:
-                head = await stream.socket.recv(LONGEST, socket.MSG_PEEK)
-            except OSError:
-                return None
-            token = resume_token(head)
-            if not isinstance(token, Incomplete):
-                return token
-            if not head:
-                return None
-            # The kernel says that there is something to read, and not that there is more.
-            await trio.sleep(pause)
-            pause = min(2 * pause, 0.1)
-    return None
+    while True:
+        try:
+            head = await stream.socket.recv(LONGEST, socket.MSG_PEEK)
+        except OSError:
+            return None
+        token = resume_token(head)
+        if not isinstance(token, Incomplete):
+            return token
+        if not head:
+            return None
+        # The kernel says that there is something to read, and not that there is more.
+        await trio.sleep(pause)
+        pause = min(2 * pause, 0.1)
 
 
 @final

@@ -11,12 +11,15 @@ import importlib
 import inspect
 import json
 import os
+import signal
 import socket
 import sys
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from math import inf
+from threading import Thread
 from typing import Any, Final
 
 import attrs
@@ -323,6 +326,7 @@ def main(argv: list[str] | None = None) -> int:
         The exit status.
     """
     job = json.loads((sys.argv[1:] if argv is None else argv)[0])
+    Thread(target=_end_with, args=(job["parent"], job["patience"]), daemon=True).start()
     place = _Place(job)
     work_at(place)
     module, _, name = job["run"].partition(":")
@@ -332,6 +336,21 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     status: int = function(*job["arguments"])
     return status
+
+
+def _end_with(parent: int, patience: float) -> None:
+    """End this process when its parent is gone, and its patience is over.
+
+    The thread of trio learns of it too, and stops gracefully: but a handler that does not give back
+    the processor hears of nothing. (PR_SET_PDEATHSIG of prctl(2) is no way: the kernel takes the
+    thread that has started a process for its parent, and threads of trio end when they are idle.)
+    """
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    end = time.monotonic() + patience
+    while time.monotonic() < end:  # it may be infinite
+        time.sleep(_LOOK)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def _run(

@@ -43,6 +43,12 @@ app = Router(lifespan=lifespan)
 @app.request_response("who")
 async def who() -> int:
     return os.getpid()
+
+@app.request_response("block")
+async def block() -> int:
+    open("blocks", "w").close()
+    while True:
+        pass
 """
 
 
@@ -146,6 +152,18 @@ def test_a_parent_that_is_killed(serve: Callable[..., Serving]) -> None:
     assert all(map(is_there, pids))
     server.process.kill()
     wait_until(lambda: not any(map(is_there, pids)))
+
+
+def test_a_blocked_worker_does_not_outlive_its_parent(
+    start_cli: StartCli, serve: Callable[..., Serving], tmp_path: Path
+) -> None:
+    """It cannot stop gracefully, so it is killed when that would have to be over."""
+    server = serve("--workers", "1", "--grace", "0")
+    (pid,) = server.workers()
+    start_cli("request", server.uri, "--route", "block")
+    wait_until((tmp_path / "blocks").exists)
+    server.process.kill()
+    wait_until(lambda: not is_there(pid))
 
 
 def test_a_parent_that_is_killed_at_the_start(start_cli: StartCli, tmp_path: Path) -> None:

@@ -113,10 +113,13 @@ async def test_connections_that_wait_for_room_are_counted() -> None:
     client, server = await connection()
     await client.send_all(bytes(20))
     async with trio.open_nursery() as nursery:
+        before = parent._peeks.value
+        await parent._peeks.acquire()
         nursery.start_soon(parent._hand_by_frame, 0, server)
         await trio.testing.wait_all_tasks_blocked()
-        assert parent._peeking == 1
+        assert parent._peeks.value == before - 1
+        assert parent._silent == {}
         nursery.cancel_scope.cancel()
-    assert parent._peeking == 0
+    assert parent._peeks.value == before
     assert server.socket.fileno() == -1
     await client.aclose()

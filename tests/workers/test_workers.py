@@ -338,20 +338,27 @@ async def test_a_limit_for_all_workers() -> None:
             await each.aclose()
 
 
-async def test_a_client_that_resumes_finds_its_worker() -> None:
-    """Again and again: by chance one of eight would. A silent client holds nobody."""
+@pytest.mark.parametrize("silent", [1, 5])
+async def test_a_client_that_resumes_finds_its_worker(
+    silent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Again and again: by chance one of 64 would. Silent clients hold nobody, however many."""
+    monkeypatch.setattr(parent, "_MOST_PEEKS", 4)
+    monkeypatch.setattr(parent, "_PEEK_TIME", 3600)
     async with workers("resumable", workers=2) as running:
-        silent = await trio.open_tcp_stream(*host_and_port(running.uris[0]))
         cuts: list[Callable[[], None]] = []
         async with relay(running.uris[0], cuts) as uri:
             resume = ClientResume(session_lifetime=30)
             async with connect(uri, resume=resume) as requester:
                 caller = Caller(requester)
                 first = await caller.request_response("who", returns=list[int])
+                place = host_and_port(running.uris[0])
+                held = [await trio.open_tcp_stream(*place) for _ in range(silent)]
                 for _ in range(6):
                     cuts.pop()()
                     assert await caller.request_response("who", returns=list[int]) == first
-        await silent.aclose()
+        for each in held:
+            await each.aclose()
 
 
 @asynccontextmanager
