@@ -10,6 +10,7 @@ import trio
 
 from .field_checks import FLAG, FUNCTION, argument, instance_of, number
 from .log_policy import logger
+from .stopping import STOPPED
 
 __all__ = ["Condition", "Health", "check_health"]
 
@@ -20,7 +21,6 @@ _FRESH: Final = 1.0
 for one."""
 
 _STARTING: Final = "the server has not started"
-_STOPPING: Final = "the server is being stopped"
 
 
 def _names(reasons: Mapping[str, str]) -> str:
@@ -91,7 +91,7 @@ class Health:
         """
         reasons = {}
         if self._stopping:
-            return Condition(False, {"server": _STOPPING})
+            return Condition(False, {"server": STOPPED})
         if not self._up or self._up < self._servers:
             reasons["server"] = _STARTING
         if self._checks:

@@ -43,9 +43,9 @@ from .requester import Requester
 from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
 from .sealed import make
 from .sockets.connected import Peer
-from .sockets.goodbyes import STOPPED, Goodbyes
+from .sockets.goodbyes import Goodbyes
 from .statistics import Refused
-from .stopping import Stopping
+from .stopping import STOPPED, Stopping
 from .transports.base import FrameTransport, TransportInfo
 
 __all__ = ["Registry", "Service"]

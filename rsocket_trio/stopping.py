@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 import trio
 
 from .entrance import Home
 
-__all__ = ["Stopping"]
+__all__ = ["STOPPED", "Stopping"]
+
+STOPPED: Final = "the server is being stopped"
+"""What clients, probes and the reasons of cancellations say."""
 
 
 @final

@@ -20,6 +20,7 @@ from ..protocol.resume_log import possible
 from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
 from ..sealed import make
 from ..sockets.workplace import workplace
+from ..stopping import STOPPED
 from .link_watch import watch_link
 from .resumable_link import Attachment, ResumableLink
 from .resume_options import kept_sessions
@@ -251,7 +252,7 @@ class Sessions:
     def stop(self) -> None:
         """Let no client resume any more: the server is being stopped."""
         for session in list(self._live):
-            session.link.resume_no_more("the server is being stopped")
+            session.link.resume_no_more(STOPPED)
 
 
 def _tell(token: bytes, *, kept: bool) -> None:

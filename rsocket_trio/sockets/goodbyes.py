@@ -19,11 +19,11 @@ import trio
 
 from ..field_checks import FUNCTION, argument, instance_of, number, optional
 from ..log_policy import logger
+from ..stopping import STOPPED
 from .connected import Peer
 
-__all__ = ["STOPPED", "ConnectionAge", "Goodbyes", "check_age"]
+__all__ = ["ConnectionAge", "Goodbyes", "check_age"]
 
-STOPPED: Final = "the server is being stopped"
 _OLD: Final = "the connection has reached its age: connect again"
 
 _JITTER: Final = 0.1

@@ -16,6 +16,7 @@ import trio
 from ..errors import ConnectFailed
 from ..log_policy import logger
 from ..statistics import Refused
+from ..stopping import STOPPED
 from ..uri import AddressKind, Uri, is_opened, kind_of, shown
 from .adopt import adopt_listener
 from .allowed import Allowed, NotAllowed, admit
@@ -325,7 +326,7 @@ class _ConnectionHandler(Generic[T]):
         """Answer a client that comes while the server stops. It raises no errors."""
         try:
             with trio.move_on_after(self.arrivals.handshake_timeout):
-                await self._refuse(stream, "The server is being stopped")
+                await self._refuse(stream, STOPPED.capitalize())
         except Exception:  # the other connections go on
             logger.exception("%s: refusing a connection crashed", shown(self.uri))
 

@@ -17,9 +17,10 @@ from ..entrance import Home
 from ..field_checks import argument, instance_of, number
 from ..health import Health
 from ..statistics import WireStatistics
+from ..stopping import STOPPED
 from ..uri import Uri
 from .connected import Peer
-from .goodbyes import STOPPED, Goodbyes
+from .goodbyes import Goodbyes
 from .workplace import workplace
 
 __all__ = ["Listen", "RunningServer", "Serving"]
