@@ -132,8 +132,8 @@ if TYPE_CHECKING:
     )
     from .server import Server, ServerStatistics, serve, serve_transport
     from .sockets.allowed import Allow, Allowed
-    from .sockets.connected import Peer
     from .sockets.goodbyes import ConnectionAge
+    from .sockets.peer import Peer
     from .sockets.reloadable import ReloadableContext
     from .statistics import Histogram, Refused, RouteStatistics, WireStatistics
     from .stopping import Stopping
@@ -352,7 +352,7 @@ _HOMES = homes_of(
         "statistics": "Histogram Refused RouteStatistics WireStatistics",
         "stopping": "Stopping",
         "sockets.allowed": "Allow Allowed",
-        "sockets.connected": "Peer",
+        "sockets.peer": "Peer",
         "sockets.goodbyes": "ConnectionAge",
         "sockets.reloadable": "ReloadableContext",
         "streamed": "AnyPayload StreamedPayload",

@@ -33,7 +33,7 @@ from .log_policy import logger
 from .overrides import check_overrides
 from .payload import Payload
 from .protocol.interaction import Interaction
-from .sockets.connected import Peer
+from .sockets.peer import Peer
 from .stopping import Stopping
 from .streamed import AnyPayload
 from .transports.base import TransportInfo

@@ -29,9 +29,9 @@ from .responder import (
 from .sealed import Sealed, make
 from .service import Registry, Service
 from .sockets.allowed import Allowed, check_allowed
-from .sockets.connected import Peer
 from .sockets.connection_limit import ConnectionCounts, ConnectionLimit, counts_of
 from .sockets.goodbyes import ConnectionAge, Goodbyes, check_age
+from .sockets.peer import Peer
 from .sockets.serving import RunningServer, Serving
 from .sockets.shared import check_reuse_port, check_unshared
 from .sockets.tls import check_context

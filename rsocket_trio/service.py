@@ -42,8 +42,8 @@ from .reactivesocket.opening import check_speakable, recognise_wire
 from .requester import Requester
 from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
 from .sealed import make
-from .sockets.connected import Peer
 from .sockets.goodbyes import Goodbyes
+from .sockets.peer import Peer
 from .statistics import Refused
 from .stopping import STOPPED, Stopping
 from .transports.base import FrameTransport, TransportInfo

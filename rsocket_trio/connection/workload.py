@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..sockets.connected import Turn
+from ..sockets.peer import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable

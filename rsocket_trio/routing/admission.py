@@ -21,7 +21,7 @@ from ..log_policy import logger
 
 if TYPE_CHECKING:
     from ..sockets.byte_stream import TransportInfo
-    from ..sockets.connected import Peer
+    from ..sockets.peer import Peer
 
 __all__ = ["admitted", "within"]
 

@@ -19,7 +19,7 @@ from ..escapes import size_only
 from ..field_checks import number
 
 if TYPE_CHECKING:
-    from ..sockets.connected import OwnAdmission
+    from ..sockets.peer import OwnAdmission
 
 __all__ = ["Admitted", "Bounded", "Stay"]
 

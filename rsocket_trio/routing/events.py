@@ -31,7 +31,7 @@ from .supplies import Supplies
 from .traffic import Traffic
 
 if TYPE_CHECKING:
-    from ..sockets.connected import Peer
+    from ..sockets.peer import Peer
     from .registered import Registered
     from .table import Table
 

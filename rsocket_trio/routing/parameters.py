@@ -33,7 +33,7 @@ from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from ..requester import Requester
 from ..responder import Setup
-from ..sockets.connected import Peer
+from ..sockets.peer import Peer
 from ..stopping import Stopping
 from ..transports.base import TransportInfo
 from .call import Call

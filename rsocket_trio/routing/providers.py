@@ -20,7 +20,7 @@ from ..codecs.mismatch import kind_of
 from ..metadata.builder import Metadata
 from ..requester import Requester
 from ..responder import Setup
-from ..sockets.connected import Peer
+from ..sockets.peer import Peer
 from ..stopping import Stopping
 from ..transports.base import TransportInfo
 from .call import Call

@@ -18,7 +18,7 @@ from ..metadata.mime_types import MIME
 from ..requester import Requester
 from ..responder import Setup
 from ..sealed import make
-from ..sockets.connected import Peer
+from ..sockets.peer import Peer
 from ..stopping import Stopping
 from ..transports.base import FrameTransport, TransportInfo
 

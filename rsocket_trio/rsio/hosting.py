@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ..metadata.mime_types import MIME, check_mime_type
 from ..responder import Responder
 from ..sealed import make
-from ..sockets.connected import Peer
+from ..sockets.peer import Peer
 from ..stopping import Stopping
 from .connection.connection import Connection
 from .connection.link import Link

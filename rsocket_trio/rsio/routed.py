@@ -29,7 +29,7 @@ from ..routing.converted_streams import in_one_piece
 from ..routing.parameters import register_fact
 from ..routing.request import NoHandler
 from ..routing.stand_ins import mute_requester, setup_of
-from ..sockets.connected import Peer, Turn
+from ..sockets.peer import Peer, Turn
 from ..stopping import Stopping
 from ..streamed import StreamedPayload
 from .connection.connection import Connection

@@ -22,10 +22,10 @@ from ..responder import call_statistics_of, lifespan_of
 from ..routing.admission import within
 from ..sealed import Sealed, make
 from ..sockets.allowed import Allowed, check_allowed
-from ..sockets.connected import Peer
 from ..sockets.connection_limit import ConnectionCounts, counts_of
 from ..sockets.goodbyes import ConnectionAge, Goodbyes, check_age
 from ..sockets.listen import listen_for
+from ..sockets.peer import Peer
 from ..sockets.serving import RunningServer, Serving
 from ..sockets.shared import check_reuse_port
 from ..sockets.tls import check_context

@@ -25,7 +25,7 @@ Kinds of sockets:
 - ``systemd``: sockets that systemd has opened, and what it is told
 - ``workplace``: the connections that a worker process gets from its parent
 - ``shared``: what cannot be done at addresses that several processes serve
-- ``peer``: who is at the other end: addresses, and the credentials of a process
+- ``socket_facts``: who is at the other end: addresses, and the credentials of a process
 - ``file_lock``: a lock between processes, for the file of a socket
 
 Ends:
@@ -36,7 +36,7 @@ Ends:
 Limits, and waiting:
 
 - ``allowed``: an allow-list of the users that may connect
-- ``connected``: a connection for the application, which may end it
+- ``peer``: a connection for the application, which may end it
 - ``connection_limit``: how many connections may be open at once
 - ``patient_listener``: a listener that waits while the system has no room
 - ``direct``: a socket with few system calls

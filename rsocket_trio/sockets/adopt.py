@@ -12,7 +12,7 @@ import trio
 
 from .byte_stream import ByteStream, TransportInfo
 from .direct import direct
-from .peer import facts_about, socket_addresses
+from .socket_facts import facts_about, socket_addresses
 
 __all__ = ["OpenSocket", "adopt", "adopt_connection", "adopt_listener", "socket_of"]
 

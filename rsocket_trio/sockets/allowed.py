@@ -18,7 +18,7 @@ from ..errors import ConnectFailed
 from ..field_checks import FLAG, listed
 from ..uri import AddressKind, Uri, kind_of, shown
 from .byte_stream import TransportInfo
-from .peer import PeerCredentials
+from .socket_facts import PeerCredentials
 
 __all__ = ["Allow", "Allowed", "NotAllowed", "admit", "check_allowed"]
 

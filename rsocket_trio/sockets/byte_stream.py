@@ -10,7 +10,7 @@ import trio
 from ..escapes import names_only
 from ..uri import AddressKind, Uri, kind_of, shown, without_query
 from .direct import DirectStream, direct
-from .peer import facts_about, socket_addresses
+from .socket_facts import facts_about, socket_addresses
 from .tapped import TappedStream, tap
 from .tls import peer_certificate
 from .tls_stream import TLSStream
@@ -33,8 +33,8 @@ class TransportInfo:
         path: WebSocket: the path of the request, with its query; else empty.
         headers: WebSocket: the headers of the handshake request, names in lower case, in order.
         extra: Other facts: with TLS ``peer_certificate``, on Unix sockets ``peer_credentials``
-            (`rsocket_trio.sockets.peer.PeerCredentials`, or ``None`` if the kernel does not say),
-            on vsock ``peer_cid``.
+            (`rsocket_trio.sockets.socket_facts.PeerCredentials`, or ``None`` if the kernel does not
+            say), on vsock ``peer_cid``.
     """
 
     scheme: str

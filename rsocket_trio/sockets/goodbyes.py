@@ -20,7 +20,7 @@ import trio
 from ..field_checks import FUNCTION, argument, instance_of, number, optional
 from ..log_policy import logger
 from ..stopping import STOPPED
-from .connected import Peer
+from .peer import Peer
 
 __all__ = ["ConnectionAge", "Goodbyes", "check_age"]
 

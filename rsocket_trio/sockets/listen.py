@@ -25,7 +25,7 @@ from .connection_limit import ConnectionCounts
 from .failures import describe_failure
 from .farewell import LINGER, half_close
 from .patient_listener import PatientListener
-from .peer import socket_addresses
+from .socket_facts import socket_addresses
 from .systemd import activated
 from .tcp import bound_uri, listen_tcp
 from .tls import start_tls_server

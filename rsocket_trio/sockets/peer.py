@@ -1,106 +1,138 @@
-"""Who is at the other end of a socket: `PeerCredentials`, and the addresses of both ends."""
+"""One open connection, for the application: `Peer`. It may end it, and renew its authentication."""
 
 from __future__ import annotations
 
-import os
-import socket
-from struct import Struct
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias, final
 
 import trio
 
-from ..uri import VSOCK_ANY, join_host_port
+from ..entrance import Home
+from ..field_checks import argument, instance_of, number
+from ..metadata.authentication import Authentication
+from .byte_stream import TransportInfo
 
-__all__ = [
-    "PeerCredentials",
-    "facts_about",
-    "host_and_port",
-    "peer_credentials",
-    "socket_addresses",
-]
+__all__ = ["OwnAdmission", "Peer", "Turn"]
 
-_CREDENTIALS: Final = Struct("=iII")
-_UNKNOWN: Final = 2**32 - 1
-_UNIX: Final = getattr(socket, "AF_UNIX", None)
-_VSOCK: Final = getattr(socket, "AF_VSOCK", None)
+_End: TypeAlias = Callable[[str, float], object]
+"""Ends a connection gracefully, with a reason for the peer, until a time by trio's clock."""
 
 
-class PeerCredentials(NamedTuple):
-    """The process at the other end of a Unix socket, as the kernel knows it.
+class OwnAdmission(Protocol):
+    """What runs under an admission of its own, and not under that of its connection."""
 
-    They are those of the moment in which the peer connected, or made the pair of sockets.
+    @property
+    def principal(self) -> object:
+        """The principal."""
+
+    def end(self, reason: str) -> None:
+        """End it."""
+
+
+class Turn:
+    """Whose turn it is on one connection; what begins handlers notes it, on every wire.
 
     Attributes:
-        pid: The id of the process; 0 if it has none in our namespace. Another process may have the
-            number now, and may have inherited the socket: do not decide by it.
-        uid: The id of its user.
-        gid: The id of its group, the effective one; it may be in other groups too.
+        arrived: When the request came whose handler begins now, by trio's clock.
     """
 
-    pid: int
-    uid: int
-    gid: int
+    __slots__ = ("arrived",)
+
+    def __init__(self) -> None:
+        self.arrived: float | None = None
 
 
-def peer_credentials(stream: trio.SocketStream) -> PeerCredentials | None:
-    """Return the peer's process, user and group id from the kernel; ``None`` if it cannot say."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None or stream.socket.family != _UNIX:
-        return None
-    try:
-        data = stream.socket.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
-    except OSError:
-        return None
-    found = PeerCredentials(*_CREDENTIALS.unpack(data))
-    return None if found.uid == _UNKNOWN else found
+@final
+class Peer:
+    """The peer of a connection, here: who it is, and the end of what it has open.
 
+    A handler, a provider or a function for `Router.connection` gets it by a parameter with this
+    annotation, and a responder by `Setup.peer`. ``server.peers()`` returns those of a server.
 
-def socket_addresses(stream: trio.SocketStream) -> tuple[str, str]:
-    """Return our address and the peer's as texts; both empty if the peer is gone.
+    Args:
+        transport: Facts about the connection. A peer that is made for a test has no connection.
 
-    They are ``host:port`` or ``cid:port``, or the name of a Unix socket, which is often empty.
+    Attributes:
+        transport: Facts about the connection.
+        principal: What the authenticator of the router that is served has returned for the
+            connection; ``None`` before that, and without an authenticator.
     """
-    family = stream.socket.family
-    try:
-        return (
-            _text(family, stream.socket.getsockname()),
-            _text(family, stream.socket.getpeername()),
-        )
-    except OSError:
-        return "", ""
 
+    __slots__ = (
+        "_asked",
+        "_end",
+        "_ending",
+        "_home",
+        "_own",
+        "_renew",
+        "_turn",
+        "principal",
+        "transport",
+    )
 
-def host_and_port(name: tuple[Any, ...]) -> tuple[str, int]:
-    """Return what an address of TCP names; the zone of IPv6 too, as the host is nothing without."""
-    host: str = name[0]
-    port: int = name[1]
-    scope = name[3] if len(name) > 3 else 0
-    if not scope or "%" in host:
-        return host, port
-    try:
-        return f"{host}%{socket.if_indextoname(scope)}", port
-    except OSError:  # the interface is gone
-        return f"{host}%{scope}", port
+    def __init__(self, transport: TransportInfo) -> None:
+        self.transport = transport
+        self.principal: object = None
+        self._home = Home()
+        self._end: _End | None = None
+        self._asked: tuple[str, float] | None = None
+        self._ending = trio.Event()  # for wires whose connections have no such event
+        self._renew: Callable[[Authentication | None], Awaitable[None]] | None = None
+        self._own: set[OwnAdmission] = set()
+        self._turn = Turn()
 
+    def __repr__(self) -> str:
+        return f"<Peer {self.transport.peer or self.transport.scheme}>"
 
-def facts_about(stream: trio.SocketStream) -> dict[str, object]:
-    """Return ``peer_credentials`` of a Unix socket, ``peer_cid`` of vsock; of others nothing."""
-    family = stream.socket.family
-    if family == _UNIX:
-        return {"peer_credentials": peer_credentials(stream)}
-    if family == _VSOCK:
-        try:
-            return {"peer_cid": stream.socket.getpeername()[0]}
-        except OSError:
-            return {"peer_cid": None}
-    return {}
+    def end(self, reason: str = "", *, grace: float = 5.0) -> None:
+        """Begin to end the connection gracefully.
 
+        No new request is served, and open ones may finish; `Stopping` is set for them. What is open
+        after ``grace`` seconds is cancelled. You may call it again, e.g. with 0.
 
-def _text(family: int, name: Any) -> str:
-    if family == _VSOCK:
-        cid, port = name
-        return f"{'any' if cid == VSOCK_ANY else cid}:{port}"
-    if isinstance(name, tuple):
-        return join_host_port(*host_and_port(name))
-    text = os.fsdecode(name)
-    return "@" + text[1:] if text.startswith("\0") else text
+        Args:
+            reason: For the peer, where the protocol can say it: in RSocket's CONNECTION_CLOSE, in
+                rsio's goodbye.
+            grace: Seconds; 0 ends the connection at once.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+            TypeError: An argument is of a wrong type.
+            ValueError: ``grace`` is less than 0.
+        """
+        self._home.check("this connection")
+        argument("reason", reason, instance_of(str))
+        argument("grace", grace, number(at_least=0))
+        self._asked = reason, trio.current_time() + grace
+        self._ending.set()
+        if self._end is not None:
+            self._end(*self._asked)
+
+    async def renew(self, auth: Authentication | None) -> None:
+        """Ask the authenticators again about this connection, before its authentication runs out.
+
+        They get its `Setup`, without a principal, as for a new connection. What has run out may
+        be renewed too, by a request that is authenticated itself. What is open goes on, until the
+        new time of `Admitted`. A refusal changes nothing.
+
+        Args:
+            auth: The new authentication.
+
+        Raises:
+            StreamError: They refuse it, or return another principal than before.
+            RuntimeError: There is no authenticator; or the caller is in another thread.
+
+        Checkpoint: as the authenticators do.
+        If cancelled: nothing changes.
+        """
+        self._home.check("this connection")
+        if self._renew is None:
+            raise RuntimeError("no Router with an authenticator is served on this connection")
+        await self._renew(auth)
+
+    def _serves(self, end: _End, turn: Turn | None = None) -> None:
+        """Get what ends the connection, and whose turn it is; `end` may have been called before."""
+        self._end = end
+        self._turn = turn or self._turn
+        if self._asked is not None:
+            end(*self._asked)

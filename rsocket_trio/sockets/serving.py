@@ -19,8 +19,8 @@ from ..health import Health
 from ..statistics import WireStatistics
 from ..stopping import STOPPED
 from ..uri import Uri
-from .connected import Peer
 from .goodbyes import Goodbyes
+from .peer import Peer
 from .workplace import workplace
 
 __all__ = ["Listen", "RunningServer", "Serving"]

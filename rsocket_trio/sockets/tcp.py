@@ -12,7 +12,7 @@ import trio
 
 from ..uri import Uri
 from .failures import describe_failure
-from .peer import host_and_port
+from .socket_facts import host_and_port
 
 __all__ = ["bound_uri", "connect_tcp", "listen_tcp"]
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from ..sockets.adopt import OpenSocket, adopt
 from ..sockets.allowed import Allow, Allowed
 from ..sockets.byte_stream import ByteStream
-from ..sockets.peer import PeerCredentials
+from ..sockets.socket_facts import PeerCredentials
 from .addresses import ttrpc_uri
 from .carrier import OpenStream
 from .client.calls import OutgoingCall, OutgoingMiddleware

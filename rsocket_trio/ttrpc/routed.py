@@ -30,7 +30,7 @@ from ..routing.bound import BoundRouter
 from ..routing.converted_streams import in_one_piece
 from ..routing.request import NoHandler
 from ..routing.stand_ins import mute_requester, setup_of
-from ..sockets.connected import Peer
+from ..sockets.peer import Peer
 from ..streamed import AnyPayload, StreamedPayload
 from .codec import BYTES
 from .errors import Unimplemented

@@ -12,7 +12,7 @@ import pytest
 
 from rsocket_trio import os_support
 from rsocket_trio.errors import ConnectFailed
-from rsocket_trio.sockets.peer import PeerCredentials
+from rsocket_trio.sockets.socket_facts import PeerCredentials
 from rsocket_trio.sockets.unix import connect_unix, listen_unix
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.ttrpc.addresses import ttrpc_uri

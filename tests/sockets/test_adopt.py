@@ -14,7 +14,7 @@ import trio
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.sockets.adopt import adopt, adopt_listener
 from rsocket_trio.sockets.direct import DirectStream
-from rsocket_trio.sockets.peer import PeerCredentials
+from rsocket_trio.sockets.socket_facts import PeerCredentials
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.ttrpc.addresses import ttrpc_uri
 from tests.sockets.echoing import ask, echo_server, reach

@@ -14,7 +14,7 @@ import trio.testing
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.sockets.allowed import Allow, admit, check_allowed
 from rsocket_trio.sockets.byte_stream import TransportInfo
-from rsocket_trio.sockets.peer import PeerCredentials
+from rsocket_trio.sockets.socket_facts import PeerCredentials
 from tests.sockets.echoing import ask, echo_server, reach
 from tests.waiting import until
 

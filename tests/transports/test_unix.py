@@ -17,7 +17,7 @@ import trio.testing
 
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.sockets.file_lock import locked
-from rsocket_trio.sockets.peer import peer_credentials
+from rsocket_trio.sockets.socket_facts import peer_credentials
 from rsocket_trio.sockets.unix import (
     UnixListener,
     connect_unix,

@@ -18,10 +18,10 @@ from ...interactions.leftovers import Watch, watched
 from ...log_policy import logger
 from ...sealed import make
 from ...sockets.byte_stream import ByteStream
-from ...sockets.connected import Turn
 from ...sockets.departure import has_left
 from ...sockets.failures import describe_failure
 from ...sockets.farewell import half_close
+from ...sockets.peer import Turn
 from ..wire.batches import IncomingBatch, held_size
 from .acknowledgements import AckWriter, BatchProgress
 from .batch import Batch, PoisonHook

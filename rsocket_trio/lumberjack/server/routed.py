@@ -12,7 +12,7 @@ from ...json_texts import write_plain
 from ...routing.admission import admitted
 from ...routing.events import BoundEvents, accept_events
 from ...routing.router import Router
-from ...sockets.connected import Peer
+from ...sockets.peer import Peer
 from ..wire.batches import IncomingBatch
 from ..wire.events import InvalidEvent, decode_event
 from .batch import Batch, PoisonHook, convert, decode_with_hook

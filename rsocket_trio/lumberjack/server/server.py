@@ -20,10 +20,10 @@ from ...routing.events import handler_of_events
 from ...routing.router import Router
 from ...sealed import Sealed, make
 from ...sockets.byte_stream import ByteStream
-from ...sockets.connected import Peer
 from ...sockets.connection_limit import ConnectionCounts, counts_of
 from ...sockets.goodbyes import ConnectionAge, Goodbyes, check_age
 from ...sockets.listen import Arrivals, listen_for
+from ...sockets.peer import Peer
 from ...sockets.serving import RunningServer, Serving
 from ...sockets.shared import check_reuse_port
 from ...sockets.tls import check_context

@@ -16,7 +16,7 @@ from ...interactions.isolation import failure_of, outcome_of
 from ...interactions.leftovers import isolated
 from ...log_policy import logger
 from ...reactive_streams.pumps import from_async_iterable
-from ...sockets.connected import Turn
+from ...sockets.peer import Turn
 from ..errors import PublisherError
 from ..fixed_size import fixed_size
 from .held import Held

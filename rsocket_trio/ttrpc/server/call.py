@@ -14,8 +14,8 @@ from ...routing.middleware import Around
 from ...routing.parameters import Route
 from ...routing.stand_ins import mute_requester, setup_of
 from ...sealed import maker
-from ...sockets.connected import Peer
-from ...sockets.peer import PeerCredentials
+from ...sockets.peer import Peer
+from ...sockets.socket_facts import PeerCredentials
 from ..metadata import Metadata, entries_of, values_of
 from ..methods import Method
 

@@ -37,7 +37,7 @@ from .incoming import IncomingCalls
 from .replies import Replies
 
 if TYPE_CHECKING:
-    from ...sockets.connected import Peer
+    from ...sockets.peer import Peer
     from ...transports.byte_stream import ByteStreamTransport
     from ..config import TtrpcConfig
     from .bound import Methods

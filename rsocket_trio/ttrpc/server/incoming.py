@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...connection.workload import Workload
-    from ...sockets.connected import Peer
+    from ...sockets.peer import Peer
     from ..config import TtrpcLimits
     from ..reader import CallReader
     from .bound import Methods, ServedMethod

@@ -20,10 +20,10 @@ from ...routing.middleware import check_middleware
 from ...sealed import Sealed, make
 from ...sockets.allowed import Allowed, check_allowed
 from ...sockets.byte_stream import ByteStream
-from ...sockets.connected import Peer
 from ...sockets.connection_limit import ConnectionCounts, counts_of
 from ...sockets.goodbyes import ConnectionAge, Goodbyes, check_age
 from ...sockets.listen import Arrivals, listen_for
+from ...sockets.peer import Peer
 from ...sockets.serving import RunningServer, Serving
 from ...sockets.shared import check_reuse_port
 from ...statistics import Refused, RouteStatistics, WireStatistics

@@ -8,7 +8,7 @@ import struct
 import pytest
 import trio
 
-from rsocket_trio.sockets.peer import (
+from rsocket_trio.sockets.socket_facts import (
     PeerCredentials,
     facts_about,
     peer_credentials,
