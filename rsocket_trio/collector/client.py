@@ -11,12 +11,14 @@ from typing import Any, Final, final
 from ..client import connect
 from ..codecs import CodecError
 from ..config import ConnectionConfig, Limits
+from ..connection.dialling import Dial
 from ..errors import RemoteProtocolError, StreamError
 from ..interactions.demand import PayloadStream
 from ..metadata import Authentication, Metadata
 from ..requester import Requester
 from ..routing import Caller
 from ..sealed import Sealed, make
+from ..transports import open_transport
 from ..uri import Uri
 from .messages import (
     FORGET,
@@ -273,6 +275,7 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
 async def connect_collector(
     uri: str | Uri,
     *,
+    address: str = "",
     ssl_context: ssl.SSLContext | None = None,
     auth: Authentication | None = None,
     config: ConnectionConfig = READER_CONFIG,
@@ -287,6 +290,8 @@ async def connect_collector(
 
     Args:
         uri: An address that `rsocket_trio.connect` takes.
+        address: One of the IP addresses of its host, which is dialled then. TLS verifies the name
+            of the host all the same.
         ssl_context: TLS: verification and client certificate. By default Python's default context.
         auth: The credentials, sent in the SETUP, for a collector that asks for some.
         config: Times, sizes and limits. The default accepts the largest batch of a spool, and finds
@@ -305,7 +310,18 @@ async def connect_collector(
     If cancelled: the connection is closed.
     """
     options: dict[str, Any] = {} if ssl_context is None else {"ssl_context": ssl_context}
+    target: str | Uri | Dial = uri
+    if address:
+        target = partial(
+            open_transport,
+            uri,
+            address=address,
+            max_frame_size=config.limits.max_frame_size,
+            handshake_timeout=config.setup_timeout,
+            **options,
+        )
+        options = {}
     if auth is not None:
         options["setup_metadata"] = Metadata(auth=auth)
-    async with connect(uri, config=config, **options) as requester:
+    async with connect(target, config=config, **options) as requester:
         yield make(CollectorClient, requester)

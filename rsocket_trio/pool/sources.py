@@ -75,19 +75,34 @@ class Watch(AsyncIterator[tuple[Target, ...]]):
                 with trio.move_on_after(self._every * (1 - _JITTER * random())):
                     await self._hurry.wait()
             self._hurry = trio.Event()
-            try:
-                targets = await self._ask()
-            except (OSError, ValueError) as error:  # also UnicodeError
-                if (text := str(error)) != self._told:  # once, not with each question
-                    self._told = text
-                    logger.warning("pool: %s: the last targets stay: %s", self._what, error)
-                continue
-            finally:
-                self._asked = True
-            self._told = ""
-            if targets != self._given:
-                self._given = targets
+            last = self._given
+            if (targets := await self.ask()) != last and targets is not None:
                 return targets
+
+    async def ask(self) -> tuple[Target, ...] | None:
+        """Ask once, now, for a caller that has its own times for it.
+
+        Returns:
+            The targets. Without an answer that can be used, which the log says, the last ones, or
+            ``None`` if there were none yet.
+
+        Checkpoint: always.
+        If cancelled: the targets are as before.
+        """
+        try:
+            self._given = await self._ask()
+            self._told = ""
+        except (OSError, ValueError) as error:  # also UnicodeError
+            if (text := str(error)) != self._told:  # once, not with each question
+                self._told = text
+                logger.warning("pool: %s: the last targets stay: %s", self._what, error)
+        finally:
+            self._asked = True
+        return self._given
+
+    def __str__(self) -> str:
+        """Return what is asked, and why there was no answer to the last question."""
+        return f"{self._what} ({self._told})" if self._told else self._what
 
     def hurry(self) -> None:
         """Ask soon: a target is lost, so another one may be in its place."""

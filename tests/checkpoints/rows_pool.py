@@ -51,3 +51,8 @@ async def _(scene: Scene) -> Call:
     file = scene.directory / "targets"
     file.write_text("tcp://127.0.0.1:1\n")
     return target_file(file).__anext__
+
+
+@row("pool.sources.Watch.ask")
+async def _(scene: Scene) -> Call:
+    return target_file(scene.directory / "targets").ask

@@ -7,6 +7,7 @@ from functools import partial
 
 import trio
 
+from rsocket_trio.spark.spool_source.addresses import Address
 from rsocket_trio.spark.spool_source.member import Member, Need, Reader
 from rsocket_trio.spark.spool_source.questions import Question, Questions
 from rsocket_trio.spark.spool_source.reading import Place, open_stored
@@ -19,7 +20,7 @@ READER = Reader("q", "a", 60.0)
 async def member(scene: Scene) -> Member:
     """A collector that is connected."""
     _, uri = await served(scene)
-    one = Member(uri, lambda: None, math.inf)
+    one = Member(Address(uri), lambda: None, math.inf)
     connected = trio.Event()
     scene.nursery.start_soon(one.keep, connected.set)
     await connected.wait()
@@ -38,7 +39,9 @@ async def _(scene: Scene) -> Call:
 
 @row("spark.spool_source.member.Member.ask", "without a connection")
 async def _(scene: Scene) -> Call:
-    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).ask, READER, Need(1), None)
+    return partial(
+        Member(Address("tcp://127.0.0.1:1"), lambda: None, math.inf).ask, READER, Need(1), None
+    )
 
 
 @row("spark.spool_source.member.Member.begin")
@@ -49,7 +52,9 @@ async def _(scene: Scene) -> Call:
 
 @row("spark.spool_source.member.Member.begin", "without a connection")
 async def _(scene: Scene) -> Call:
-    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).begin, READER, "s", 1)
+    return partial(
+        Member(Address("tcp://127.0.0.1:1"), lambda: None, math.inf).begin, READER, "s", 1
+    )
 
 
 @row("spark.spool_source.member.Member.reach")
@@ -59,7 +64,7 @@ async def _(scene: Scene) -> Call:
 
 @row("spark.spool_source.member.Member.reach", "without a connection")
 async def _(scene: Scene) -> Call:
-    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).reach, 0, 100)
+    return partial(Member(Address("tcp://127.0.0.1:1"), lambda: None, math.inf).reach, 0, 100)
 
 
 @row("spark.spool_source.questions.Questions.ask")
@@ -67,7 +72,7 @@ async def _(scene: Scene) -> Call:
     async def answer() -> int:
         return 1
 
-    question = Question(Member("", lambda: None, math.inf), None, answer)
+    question = Question(Member(Address(""), lambda: None, math.inf), None, answer)
     return partial(Questions[int](scene.nursery).ask, {"": question}, 1)
 
 

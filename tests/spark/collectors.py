@@ -118,6 +118,8 @@ def wait_for_running(monkeypatch, collectors):
     latest = Fleet.latest
 
     async def later(fleet, start, limit):
+        await fleet._ask_who()
+
         def connected():
             away = {each.uri for each in fleet._members if each.client is None}
             return away.isdisjoint(each.uri for each in collectors if each.running)

@@ -98,6 +98,20 @@ class Stream:
         self.said = []
         self.begin()
 
+    @property
+    def list(self):
+        """The file with the addresses of its collectors."""
+        return self.scene.directory / f"collectors{self.scene.streams.index(self)}"
+
+    def name(self):
+        """Say which collectors there are: in a file, also while the query runs."""
+        if self.scene.listed:
+            new = self.list.with_suffix(".new")
+            new.write_text("".join(f"{each.collector.uri}\n" for each in self.spools))
+            new.replace(self.list)
+        else:
+            self.end()
+
     def begin(self):
         """Be a new stream, which knows nothing."""
         self.checkpoint = self.scene.engine.checkpoint()
@@ -127,6 +141,9 @@ class Stream:
     def start(self):
         if self.query is None:
             uris = ",".join(each.collector.uri for each in self.spools)
+            if self.scene.listed:
+                self.name()
+                uris = f"file:{self.list}"
             options = self.options | {"collectors": uris}
             self.query = self.scene.engine.start(options, self.checkpoint)
 
@@ -157,7 +174,8 @@ class Stream:
             lost = str(error)
         if lost:
             losses = [each.losses for each in self.scene.spools]
-            assert self.losses != losses or self.unserved, lost
+            is_gone = self.unserved and not self.scene.listed
+            assert self.losses != losses or is_gone, lost
             self.said.append(lost)
             self.forget()
 
@@ -173,10 +191,13 @@ class Scene:
         directory: For the spools.
         options: Of the queries.
         engine: What runs them.
+        listed: Whether the collectors are in files, which change while the streams run.
     """
 
-    def __init__(self, directory, options, engine):
+    def __init__(self, directory, options, engine, *, listed=False):
         self.engine = engine
+        self.directory = Path(directory)
+        self.listed = listed
         self.spools = [Spool(Path(directory) / f"spool{n}") for n in range(2)]
         given = {"pollTimeoutMs": "0", "collectorTimeoutMs": "3000", **options}
         self.streams = [Stream(self, given) for _ in range(2)]
@@ -204,12 +225,9 @@ class Scene:
                 stream.checkpoint = deepcopy(self.streams[1 - number].checkpoint)
                 stream.dropped = True
                 spool.losses += 1
-            case "add":
-                stream.end()
-                stream.wide = True
-            case "remove":
-                stream.end()
-                stream.wide = False
+            case "add" | "remove":
+                stream.wide = step == "add"
+                stream.name()
             case "away":
                 spool.down()
             case "restart":
@@ -249,10 +267,16 @@ class Scene:
             spool.up()
             spool.ship(1)
         for stream in self.streams:
+            if self.listed:  # What was removed was not given up.
+                stream.wide = True
+                stream.name()
             for _ in range(60):
                 stream.trigger()
                 ends = {each.collector.spool_id: len(each.history) for each in stream.spools}
-                if ends == stream.offsets["s"]:
+                places = stream.offsets["s"]
+                if self.listed:  # It also keeps the places of spools that are gone.
+                    places = {each: places.get(each) for each in ends}
+                if ends == places:
                     break
             else:
                 raise AssertionError((ends, stream.checkpoint.offsets))

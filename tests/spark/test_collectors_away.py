@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 pytest.importorskip("pyspark")
 
+from rsocket_trio import parse_uri
+from rsocket_trio.spark.spool_source.addresses import Address, collector_address
 from rsocket_trio.spark.spool_source.fleet import Fleet
+from rsocket_trio.spark.spool_source.offsets import Offsets
+from rsocket_trio.spark.spool_source.ranges import Limit
 from rsocket_trio.spark.spool_source.settings import SourceSettings
 from rsocket_trio.spark.spool_source.source_errors import CollectorsUnreachable
 from tests.collector.running import running
+from tests.pool.test_sources import Resolver
 
 
 @pytest.mark.parametrize("gone", [1, 2])
@@ -27,6 +33,30 @@ async def test_a_batch_waits_for_a_collector_that_is_away(tmp_path, nursery, gon
             await fleet.locate(spools)
 
 
+async def test_all_addresses_of_a_name(tmp_path, nursery):
+    """A name may stand for many collectors, of which each task gets its own by its IP address."""
+    resolver = Resolver()
+    trio.socket.set_custom_hostname_resolver(resolver)
+    async with running(tmp_path / "one", "tcp://127.0.0.1:0") as one:
+        port = parse_uri(one.uris[0]).port
+        resolver.answer = ["127.0.0.1"]
+        item = collector_address(f"dns:collectors.example:{port}")
+        settings = SourceSettings(collectors=(item,), collector_timeout=20, poll_timeout=0.0)
+        fleet = await nursery.start(Fleet(settings.collectors, settings).serve)
+        start = await fleet.latest(Offsets(), Limit())
+        assert start.spools == {one.spool.spool_id: 0}
+        async with running(tmp_path / "two", f"tcp://127.0.0.2:{port}") as two:
+            resolver.answer = ["127.0.0.1", "127.0.0.2"]
+            with trio.fail_after(20):
+                while len(end := await fleet.latest(start, Limit())) < 2:
+                    await trio.sleep(0.01)
+            uri = f"tcp://collectors.example:{port}"
+            assert await fleet.locate(end) == {
+                one.spool.spool_id: Address(uri, "127.0.0.1"),
+                two.spool.spool_id: Address(uri, "127.0.0.2"),
+            }
+
+
 async def test_a_batch_goes_on_without_a_spool_that_nobody_has(tmp_path, nursery):
     """All collectors answer, and none has it: with failOnDataLoss=false it is given up."""
     async with running(tmp_path / "one") as one, running(tmp_path / "two") as two:
@@ -35,4 +65,4 @@ async def test_a_batch_goes_on_without_a_spool_that_nobody_has(tmp_path, nursery
         )
         fleet = await nursery.start(Fleet(settings.collectors, settings).serve)
         found = await fleet.locate([one.spool.spool_id, "nobody's"])
-        assert found == {one.spool.spool_id: one.uris[0]}
+        assert found == {one.spool.spool_id: Address(one.uris[0])}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from copy import deepcopy
 
 import pytest
 
@@ -15,7 +17,7 @@ from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
 from rsocket_trio.spark.spool_source import fleet
 from rsocket_trio.spark.spool_source.source_errors import CollectorsUnreachable, DataLost
 from tests.spark.collectors import LocalCollector, wait_for_running
-from tests.spark.engine import Checkpoint, Crash, Query
+from tests.spark.engine import Checkpoint, Crash, Query, read_batch
 
 NUMBERS = StructType().add("n", LongType()).add("_collector", "string").add("_offset", LongType())
 
@@ -185,6 +187,73 @@ def test_a_collector_that_is_removed(collectors, start):
     start(checkpoint, one, failOnDataLoss="false").process_all()
     assert numbers(checkpoint, one) == [0]
     assert two.spool_id not in checkpoint.offsets[-1]
+
+
+def name_in(file, *members):
+    file.write_text("".join(f"{each.uri}\n" for each in members))
+
+
+def test_collectors_in_a_file(collectors, start, tmp_path):
+    """The file is read again with each trigger. One that is not there yet is waited for."""
+    one, two = collectors(), collectors()
+    one.ship(2)
+    two.ship(3)
+    file = tmp_path / "collectors"
+    checkpoint = Checkpoint()
+    query = start(checkpoint, collectors=f"file:{file}")
+    writer = threading.Timer(0.3, name_in, [file, one])
+    writer.start()
+    query.process_all()
+    writer.join()
+    assert numbers(checkpoint) == [0, 1]
+    name_in(file, one, two)
+    query.process_all()
+    assert numbers(checkpoint, two) == [0, 1, 2]
+    # One that is named no more is read as long as it is connected.
+    name_in(file, one)
+    two.ship(1)
+    query.process_all()
+    assert numbers(checkpoint, two) == [0, 1, 2, 3]
+    one.ship(1)
+    [row] = read_batch(LumberjackDataSource, {"collectors": f"file:{file}"}, schema=NUMBERS)
+    assert row == {"n": 2, "_collector": one.spool_id, "_offset": 2}
+
+
+def test_an_empty_file_of_collectors(collectors, start, tmp_path):
+    (tmp_path / "empty").touch()
+    with pytest.raises(CollectorsUnreachable, match=r"are those of the file '.*empty'"):
+        start(Checkpoint(), collectors=f"file:{tmp_path / 'empty'}",
+              collectorTimeoutMs="100").process_all()  # fmt: skip
+    with pytest.raises(CollectorsUnreachable, match=r"'.*none' .*No such file"):
+        start(Checkpoint(), collectors=f"file:{tmp_path / 'none'}",
+              collectorTimeoutMs="100").process_all()  # fmt: skip
+
+
+def test_a_collector_of_a_file_that_is_given_up(collectors, start, tmp_path, caplog):
+    """It is waited for without end, or for the time of an option; and read when it is back."""
+    one, two = collectors(), collectors()
+    two.ship(2)
+    file = tmp_path / "collectors"
+    name_in(file, one, two)
+    checkpoint = Checkpoint()
+    start(checkpoint, collectors=f"file:{file}").process_all()
+    name_in(file, one)
+    two.ship(2)
+    one.ship(1)
+    start(checkpoint, collectors=f"file:{file}").process_all()
+    assert numbers(checkpoint, one) == [0]
+    assert f"no collector has the spool {two.spool_id}; the query keeps its place" in caplog.text
+    with pytest.raises(DataLost, match=f"no collector has the spool {two.spool_id}"):
+        start(checkpoint, collectors=f"file:{file}", goneAfterMs="0").process_all()
+    assert two.spool_id in checkpoint.offsets[-1]
+    given_up = deepcopy(checkpoint)
+    start(
+        given_up, collectors=f"file:{file}", goneAfterMs="0", failOnDataLoss="false"
+    ).process_all()
+    assert two.spool_id not in given_up.offsets[-1]
+    name_in(file, one, two)
+    start(checkpoint, collectors=f"file:{file}").process_all()
+    assert numbers(checkpoint, two) == [0, 1, 2, 3]
 
 
 def test_a_collector_whose_disk_is_lost(collectors, start):

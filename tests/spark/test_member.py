@@ -5,6 +5,7 @@ from __future__ import annotations
 import trio
 
 from rsocket_trio.collector import CollectorLimits
+from rsocket_trio.spark.spool_source.addresses import Address
 from rsocket_trio.spark.spool_source.member import Member, Need, Reader
 from rsocket_trio.spool import Batch
 from tests.collector.running import running
@@ -18,12 +19,13 @@ LIMITS = CollectorLimits(instance_timeout=0.2)
 
 async def test_a_silent_query_keeps_its_events_when_the_collector_restarts(directory):
     """It works on a long batch. Another query of the same consumer does not move beyond it."""
-    slow, quick = (Member("", lambda: None, 100) for _ in range(2))
+    slow, quick = (Member(Address(""), lambda: None, 100) for _ in range(2))
     async with trio.open_nursery() as nursery:
         async with running(directory, limits=LIMITS) as collector:
             for _ in range(30):
                 await collector.spool.append(Batch(1, b"1\n", encoding="json-lines"))
-            uri = slow.uri = quick.uri = collector.uris[0]
+            uri = collector.uris[0]
+            slow.at = quick.at = Address(uri)
             for member in (slow, quick):
                 nursery.start_soon(member.keep, lambda: None)
             await until(lambda: slow.client and quick.client)

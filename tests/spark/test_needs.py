@@ -54,10 +54,10 @@ class InThisProcess:
         return Query(LumberjackDataSource, options, checkpoint, schema=NUMBERS)
 
 
-def play(schedule, options):
+def play(schedule, options, *, listed=False):
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         patch.setattr(fleet, "ROUND", 30.0)  # A slow machine makes no difference.
-        scene = Scene(directory, options, InThisProcess)
+        scene = Scene(directory, options, InThisProcess, listed=listed)
         wait_for_running(patch, [each.collector for each in scene.spools])
         try:
             for step in schedule:
@@ -127,6 +127,19 @@ def test_a_collector_that_is_removed():
     assert "no collector has the spool" in said
 
 
+def test_a_collector_that_is_not_in_the_file_for_some_time():
+    """It is away, and another stream reads on: what was not read is read when it is back."""
+    scene = play(
+        [("ship", 0, 5), ("ship", 1, 5), ("add", 0), ("add", 1), *[("trigger", 0)] * 3,
+         ("trigger", 1), ("away", 1), ("remove", 0), ("trigger", 0), ("ship", 0, 2),
+         ("trigger", 0), ("ship", 1, 5), *[("trigger", 1)] * 3, ("end", 0), ("trigger", 0),
+         ("add", 0)],
+        {},
+        listed=True,
+    )  # fmt: skip
+    assert [each.said for each in scene.streams] == [[], []]
+
+
 def test_a_copy_that_takes_the_place_while_a_batch_is_planned():
     """The tasks of a batch that is repeated read another history, and say so."""
     scene = play(
@@ -149,6 +162,7 @@ def test_a_copy_that_takes_the_place_while_a_batch_is_planned():
             "trimOn": st.sampled_from(["start", "commit"]),
         },
     ),
+    st.booleans(),
 )
-def test_any_order(schedule, options):
-    play(schedule, options)
+def test_any_order(schedule, options, listed):
+    play(schedule, options, listed=listed)

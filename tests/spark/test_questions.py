@@ -9,6 +9,7 @@ import trio
 
 pytest.importorskip("pyspark")
 
+from rsocket_trio.spark.spool_source.addresses import Address
 from rsocket_trio.spark.spool_source.member import Member
 from rsocket_trio.spark.spool_source.questions import Question, Questions
 from rsocket_trio.testing import cancel_everywhere
@@ -18,7 +19,7 @@ class Asked:
     """Questions that take some seconds each, and how many were asked and answered."""
 
     def __init__(self, seconds, answer=7):
-        self.member = Member("", lambda: None, math.inf)
+        self.member = Member(Address(""), lambda: None, math.inf)
         self.seconds = seconds
         self.answer = answer
         self.asked = self.answered = 0

@@ -58,6 +58,8 @@ def test_all_of_them(tmp_path):
     [
         ("one, two:80", ("tcp://one:7878", "tcp://two:80")),
         ("tls://one:1,ws://two/x", ("tls://one:1", "ws://two:80/x")),
+        ("dns:one, dns:tls://two:1", ("dns:tcp://one:7878", "dns:tls://two:1")),
+        ("file:///x/../y,file:/z,one", ("file:/y", "file:/z", "tcp://one:7878")),
         ("[::1],[::1]:80", ("tcp://[::1]:7878", "tcp://[::1]:80")),
         ("unix:///run/x.sock", ("unix:///run/x.sock",)),
     ],
@@ -77,6 +79,8 @@ def test_addresses(text, uris):
         ({"collectors": "a", "startingOffsets": "now"}, "startingOffsets is earliest"),
         ({"collectors": "a", "maxRowsPerTriger": "1"}, "did you mean maxRowsPerTrigger"),
         ({"collectors": "a", "mode": "x"}, "mode must be PERMISSIVE, DROPMALFORMED or FAILFAST"),
+        ({"collectors": "file:"}, "file: needs a path"),
+        ({"collectors": "dns:unix:///x"}, "has no host whose addresses"),
         ({"collectors": "http://a"}, "the option collectors: .*http"),
         ({"collectors": "a", "auth.username": "me"}, "auth.password go together"),
         ({"spool": "a", "auth.token": "t"}, "need the option collectors"),

@@ -9,6 +9,7 @@ The modules, in reading order:
 - ``fleet``: the collectors of a query: how far a batch may read, and what they may delete
 - ``member``: the connection to one collector
 - ``questions``: questions to collectors that are slower than the caller waits
+- ``addresses``: where the collectors are
 - ``embedded``: a collector in the process of a query
 - ``offsets``: the offsets in Spark's checkpoint
 - ``ranges``: how a batch is limited, and cut

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ...collector import SpoolInfo
 from ...spool import SpoolDescription, describe_spool
 from ..columns import Layout
+from .addresses import Address
 from .offsets import Offsets
 from .planning import plan
 from .ranges import ranges_between
@@ -37,7 +38,7 @@ class LumberjackBatchReader(DataSourceReader):
         if not settings.collectors and settings.spool is not None:
             found = describe_spool(settings.spool)
             kept: Mapping[str, SpoolInfo | SpoolDescription] = {found.spool_id: found}
-            addresses: dict[str, str] = {}
+            addresses: dict[str, Address] = {}
         else:
             # The tasks import this module too, and need neither clients nor servers.
             from .driver import SourceDriver

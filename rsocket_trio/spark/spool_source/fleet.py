@@ -6,16 +6,17 @@ the query does not need any more. It runs in a thread with trio beside the threa
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Never
 
 import trio
 
 from ...collector import SpoolInfo
 from ...log_policy import logger
-from ...uri import shown
+from .addresses import Address, addresses_of, is_list, watch
 from .member import Member, Need, Reader
 from .offsets import Offsets
 from .questions import Question, Questions
@@ -35,6 +36,9 @@ _QUESTIONS_PER_SECOND: Final = 2000
 """Between two rounds there is a pause, which grows while there is no news. With many collectors it
 is longer, so that an idle query does not keep a processor busy."""
 
+_UNKNOWN_PAUSE: Final = 1.0
+"""Seconds between two questions for addresses while there are none."""
+
 _UNSURE_LEASE: Final = 60.0
 """Seconds. The lease of a reader whose name is in no checkpoint yet. If Spark ends before it is,
 the query begins anew, and nobody comes back by this name."""
@@ -49,21 +53,27 @@ class Fleet:
     """The collectors of a query. All methods are called in the thread with trio.
 
     Args:
-        uris: The addresses.
+        collectors: The addresses, and where more of them are.
         settings: The options of the query.
         hint: What else an error says about collectors that do not answer.
     """
 
     def __init__(
-        self, uris: Sequence[str], settings: SourceSettings, *, hint: Callable[[], str] = str
+        self, collectors: Sequence[str], settings: SourceSettings, *, hint: Callable[[], str] = str
     ) -> None:
         self._hint: Final = hint
         self._settings: Final = settings
         self._reader = Reader(settings.consumer, str(uuid.uuid4()), _UNSURE_LEASE)
-        self._members: Final = [
-            Member(uri, settings.tls.context, settings.collector_timeout, settings.auth)
-            for uri in uris
-        ]
+        self._members: Final[list[Member]] = []
+        self._fixed: Final = [Address(each) for each in collectors if not is_list(each)]
+        self._lists: Final = [watch(each) for each in collectors if is_list(each)]
+        self._triggered = trio.Event()
+        self._asked = trio.Event()
+        self._reached = False
+        self._gone: Final[dict[str, float]] = {}
+        """Since when each of these spools is at no collector."""
+        usual = math.inf if self._lists else 0.0
+        self._gone_after: Final = usual if settings.gone_after is None else settings.gone_after
         self._changed = trio.Event()
         self._target: Offsets | None = None
         self._start = Offsets()
@@ -77,9 +87,56 @@ class Fleet:
         async with trio.open_nursery() as nursery:
             self._news, self._reaches = Questions[int](nursery), Questions[int](nursery)
             self._begins = Questions[Need](nursery)
-            for member in self._members:
-                nursery.start_soon(member.keep, self._notify)
+            self._name(self._fixed, nursery)
+            if self._lists:
+                nursery.start_soon(self._follow, nursery)
             task_status.started(self)
+
+    # -- who the collectors are
+
+    async def _follow(self, nursery: trio.Nursery) -> Never:
+        """Ask for the addresses with each trigger; until there are some, each second."""
+        while True:
+            found = [await each.ask() for each in self._lists]
+            named = [at for each in found for at in addresses_of(each or ())]
+            self._name(dict.fromkeys([*self._fixed, *named]), nursery)
+            self._asked.set()
+            with trio.move_on_after(math.inf if named else _UNKNOWN_PAUSE):
+                await self._triggered.wait()
+            self._triggered = trio.Event()
+
+    async def _ask_who(self) -> None:
+        """Let the addresses be asked for, and wait for the answer some time."""
+        if self._lists:
+            self._asked = trio.Event()
+            self._triggered.set()
+            with trio.move_on_after(ROUND):
+                await self._asked.wait()
+
+    def _name(self, named: Iterable[Address], nursery: trio.Nursery) -> None:
+        """Connect to the collectors that are named, and to no others."""
+        wanted = dict.fromkeys(named)
+        for member in list(self._members):
+            if member.at in wanted:
+                del wanted[member.at]
+                member.named = True
+            elif member.named:
+                logger.info("%s is not named any more", member.uri)
+                member.leave()
+                if member.client is None:
+                    self._members.remove(member)
+        settings = self._settings
+        for at in wanted:
+            member = Member(at, settings.tls.context, settings.collector_timeout, settings.auth)
+            self._members.append(member)
+            nursery.start_soon(self._keep, member)
+        self._notify()
+
+    async def _keep(self, member: Member) -> None:
+        await member.keep(self._notify)
+        if member in self._members:
+            self._members.remove(member)
+        self._notify()
 
     # -- Spark's questions
 
@@ -95,6 +152,7 @@ class Fleet:
             CollectorsUnreachable: No collector was ever reached, or one that is needed.
         """
         self._go_on(start)
+        await self._ask_who()
         if not start:
             return await self._first_places()
         began_at = trio.current_time()
@@ -132,6 +190,7 @@ class Fleet:
 
     async def prepare_available_now(self) -> None:
         """Remember what there is now; `latest` goes no further from then on."""
+        await self._ask_who()
         await self._wait_for(self._all_connected)
         await self._round(self._settings.collector_timeout)
         self._target = self.heads()
@@ -142,12 +201,13 @@ class Fleet:
             member.info.spool_id: member.info.head for member in self._members if member.info
         })  # fmt: skip
 
-    async def kept(self) -> tuple[dict[str, SpoolInfo], dict[str, str]]:
+    async def kept(self) -> tuple[dict[str, SpoolInfo], dict[str, Address]]:
         """Return what each spool holds, and the addresses.
 
         Raises:
             CollectorsUnreachable: A collector does not answer.
         """
+        await self._ask_who()
         await self._wait_for(self._all_connected)
         if not self._all_connected():
             raise CollectorsUnreachable(
@@ -157,9 +217,9 @@ class Fleet:
         await self._round(self._settings.collector_timeout)
         held = self._held()
         infos = {each: member.info for each, member in held.items() if member.info is not None}
-        return infos, {each: member.uri for each, member in held.items()}
+        return infos, {each: member.at for each, member in held.items()}
 
-    async def locate(self, spool_ids: Iterable[str]) -> dict[str, str]:
+    async def locate(self, spool_ids: Iterable[str]) -> dict[str, Address]:
         """Return the addresses of the collectors that have these spools.
 
         A spool that is gone has no address, if ``failOnDataLoss`` is false.
@@ -169,19 +229,20 @@ class Fleet:
             CollectorsUnreachable: A collector did not answer.
         """
         wanted = set(spool_ids)
+        await self._ask_who()
         await self._wait_for(lambda: wanted <= self._known().keys())
         known = self._known()
         missing = wanted - known.keys()
         if missing:
-            if self._are_gone(missing):
-                self._lost(self._gone_text(missing))
-            elif any(member.client is None for member in self._members):
+            if gone := self._gone_for_sure(missing):
+                self._lost(self._gone_text(gone))
+            if missing := missing - gone:
                 raise CollectorsUnreachable(
                     f"the batch needs events of the spool {', '.join(sorted(missing))}, and no"
                     f" collector that answers has it: {self._states()}; start that collector"
                     " again"
                 )
-        return {each: known[each].uri for each in wanted & known.keys()}
+        return {each: known[each].at for each in wanted & known.keys()}
 
     # -- the parts
 
@@ -243,10 +304,12 @@ class Fleet:
                 await self._changed.wait()
 
     def _all_connected(self) -> bool:
-        return all(member.client is not None for member in self._members)
+        connected = [member.client is not None for member in self._members]
+        return bool(connected) and all(connected)
 
     def _any_known(self) -> bool:
-        return any(member.info is not None for member in self._members)
+        self._reached |= any(member.info is not None for member in self._members)
+        return self._reached
 
     def _held(self) -> dict[str, Member]:
         """Return the collectors that are connected, by their spools."""
@@ -297,9 +360,11 @@ class Fleet:
         held = self._held()
         missing = start.keys() - held.keys()
         end = {each: _need(start, each) for each in start}
-        if self._are_gone(missing):
-            self._lost(self._gone_text(missing))
-            end = {each: end[each] for each in end if each not in missing}
+        for each in held:
+            self._gone.pop(each, None)
+        if gone := self._gone_for_sure(missing):
+            self._lost(self._gone_text(gone))
+            end = {each: end[each] for each in end if each not in gone}
         places: dict[str, Need] = {}
         available: dict[str, int] = {}
         new: dict[str, int | None] = {}
@@ -353,7 +418,7 @@ class Fleet:
         # First, as a spool forgets the epochs of deleted events.
         if offset < info.oldest:
             self._lost(
-                f"{shown(member.uri)}: the events {offset} to {info.oldest} of the spool {spool_id}"
+                f"{member.uri}: the events {offset} to {info.oldest} of the spool {spool_id}"
                 " were deleted before the query read them: the consumer"
                 f" {self._settings.consumer!r} or this instance of it was forgotten, the query was"
                 " away for longer than its lease (option leaseMs) while others of its consumer"
@@ -364,7 +429,7 @@ class Fleet:
         epoch_end = offset if was.epoch is None else info.epoch_end
         if epoch_end is None or epoch_end < offset:
             self._lost(
-                f"{shown(member.uri)}: the spool {spool_id} was restored from an older copy: the"
+                f"{member.uri}: the spool {spool_id} was restored from an older copy: the"
                 f" query has read up to offset {offset} of a history that it does not have, and"
                 " events that were stored after the copy are lost"
             )
@@ -374,7 +439,7 @@ class Fleet:
             return Need(min(shared, offset), info.epoch)
         if offset > info.head:
             self._lost(
-                f"{shown(member.uri)}: the query has read up to offset {offset} of the spool"
+                f"{member.uri}: the query has read up to offset {offset} of the spool"
                 f" {spool_id}, and it ends at {info.head}: it was replaced by an older copy"
             )
             return Need(info.head, info.epoch)
@@ -402,16 +467,27 @@ class Fleet:
 
     # -- losses
 
-    def _are_gone(self, missing: Iterable[str]) -> bool:
-        """Return whether one of these spools is gone for sure.
+    def _gone_for_sure(self, missing: Iterable[str]) -> set[str]:
+        """Return those of some spools that are gone, if it is known.
 
         A collector that does not answer now may have one of them, and not more. To go on without
-        events skips all these spools, so each collector must have answered before.
+        events skips all these spools, so each collector must have answered before. Where
+        collectors come and go, one that is not named now may come back.
         """
+        spools = set(missing)
         unreached = sum(member.client is None for member in self._members)
-        if unreached and not self._settings.fail_on_data_loss:
-            return False
-        return len(set(missing)) > unreached
+        if len(spools) <= unreached or (unreached and not self._settings.fail_on_data_loss):
+            self._gone.clear()
+            return set()
+        now = trio.current_time()
+        for each in spools - self._gone.keys():
+            self._gone[each] = now
+            if self._gone_after:
+                text = (
+                    "no collector has the spool %s; the query keeps its place, and waits for it: %s"
+                )
+                logger.warning(text, each, self._states())
+        return {each for each in spools if now >= self._gone[each] + self._gone_after}
 
     def _gone_text(self, missing: Iterable[str]) -> str:
         return (
@@ -426,7 +502,8 @@ class Fleet:
         logger.warning("%s; the query goes on without these events", text)
 
     def _states(self) -> str:
-        states = "; ".join(member.state for member in self._members)
+        lists = [f"the collectors are those of {each}" for each in self._lists]
+        states = "; ".join([*lists, *(member.state for member in self._members)])
         hint = self._hint()
         return f"{hint} ({states})" if hint else states
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import Callable
-from typing import Final, NamedTuple, Never
+from typing import Final, NamedTuple
 
 import trio
 
@@ -14,7 +14,7 @@ from ...errors import ConnectionClosed, RSocketError, StreamError
 from ...log_policy import logger
 from ...metadata import Authentication
 from ...spool import OffsetNotStored, OffsetTrimmed, WrongSpool
-from ...uri import shown
+from .addresses import Address
 
 __all__ = ["Member", "Need", "Reader"]
 
@@ -62,7 +62,7 @@ class Member:
     """A collector, as its reader knows it.
 
     Args:
-        uri: Its address.
+        at: Its address.
         make_context: Makes the TLS context.
         warn_after: Seconds without a connection, until there is a line in the log.
         auth: The credentials.
@@ -72,16 +72,20 @@ class Member:
         asked: The epoch that ``info.epoch_end`` is about, or None.
         client: Its connection, or None.
         trouble: Why there is no connection.
+        named: Whether it is one of the collectors of the query. One that is not any more is read
+            as long as its connection lives.
     """
 
     def __init__(
         self,
-        uri: str,
+        at: Address,
         make_context: Callable[[], ssl.SSLContext | None],
         warn_after: float,
         auth: Authentication | None = None,
     ) -> None:
-        self.uri: Final = uri
+        self.at: Final = at
+        self.uri: Final = str(at)
+        self.named = True
         self.info: SpoolInfo | None = None
         self.asked: str | None = None
         self.client: CollectorClient | None = None
@@ -92,6 +96,7 @@ class Member:
         self._lost_at = trio.current_time()
         self._warned = False
         self._told: _Position | None = None
+        self._scope: Final = trio.CancelScope()
 
     @property
     def spool_id(self) -> str | None:
@@ -102,25 +107,34 @@ class Member:
     def state(self) -> str:
         """What an error tells about it."""
         if self.client is not None and self.info is not None:
-            return f"{shown(self.uri)} has the spool {self.info.spool_id}"
-        return f"{shown(self.uri)} cannot be reached ({self.trouble or 'it has not answered yet'})"
+            return f"{self.uri} has the spool {self.info.spool_id}"
+        return f"{self.uri} cannot be reached ({self.trouble or 'it has not answered yet'})"
 
-    async def keep(self, changed: Callable[[], None]) -> Never:
-        """Connect, and connect again each time that the connection is lost.
+    def leave(self) -> None:
+        """Be named no more: the connection is the last one."""
+        self.named = False
+        if self.client is None:
+            self._scope.cancel(reason="a collector that is not named any more is not dialled")
+
+    async def keep(self, changed: Callable[[], None]) -> None:
+        """Connect, and connect again each time that the connection is lost, until `leave`.
 
         Args:
             changed: Called when there is a connection.
         """
-        while True:
-            trouble: Exception
-            try:
-                await self._connect(changed)
-            except (RSocketError, OSError) as error:
-                trouble = error
-            else:
-                trouble = trio.TooSlowError(f"no answer within {CONNECT_TIMEOUT:g} s")
-            self._note(trouble)
-            await trio.sleep(RETRY_PAUSE)
+        with self._scope:
+            while True:
+                trouble: Exception
+                try:
+                    await self._connect(changed)
+                except (RSocketError, OSError) as error:
+                    trouble = error
+                else:
+                    trouble = trio.TooSlowError(f"no answer within {CONNECT_TIMEOUT:g} s")
+                if not self.named:
+                    return
+                self._note(trouble)
+                await trio.sleep(RETRY_PAUSE)
 
     async def _connect(self, changed: Callable[[], None]) -> None:
         """Be connected; return after the timeout.
@@ -130,13 +144,15 @@ class Member:
         """
         with trio.CancelScope(deadline=trio.current_time() + CONNECT_TIMEOUT) as scope:
             context = self._make_context()
-            async with connect_collector(self.uri, ssl_context=context, auth=self._auth) as client:
+            async with connect_collector(
+                self.at.uri, address=self.at.ip, ssl_context=context, auth=self._auth
+            ) as client:
                 self._note_info(await client.info(), None)
                 await self._tell_again(client)
                 scope.deadline = math.inf
                 self.client, self.trouble = client, None
                 if self._warned:
-                    logger.warning("%s: the collector can be reached again", shown(self.uri))
+                    logger.warning("%s: the collector can be reached again", self.uri)
                     self._warned = False
                 changed()
                 try:
@@ -190,7 +206,7 @@ class Member:
             logger.warning(
                 "%s: the collector cannot be reached since %.0f s; the query goes on with the"
                 " others, and reads its events when it is back: %s",
-                shown(self.uri), lost_for, trouble,
+                self.uri, lost_for, trouble,
             )  # fmt: skip
 
     async def ask(self, reader: Reader, need: Need | None, epoch: str | None) -> None:
@@ -238,11 +254,11 @@ class Member:
 
     def _refused(self, error: RSocketError) -> None:
         if not isinstance(error, ConnectionClosed):
-            logger.warning("%s: the collector refused a request: %s", shown(self.uri), error)
+            logger.warning("%s: the collector refused a request: %s", self.uri, error)
 
     def _silent(self) -> None:
         logger.warning(
-            "%s: the collector has not answered a request for %g s", shown(self.uri), ANSWER_TIMEOUT
+            "%s: the collector has not answered a request for %g s", self.uri, ANSWER_TIMEOUT
         )
 
     async def reach(self, offset: int, size: int) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.datasource import InputPartition
 
+from .addresses import Address
 from .ranges import SpoolRange, cut, usual_partitions
 from .reading import Place
 from .settings import SourceSettings
@@ -27,7 +28,7 @@ class RangePartition(InputPartition):
 
 def plan(
     ranges: list[SpoolRange],
-    addresses: Mapping[str, str],
+    addresses: Mapping[str, Address],
     settings: SourceSettings,
     directories: Mapping[str, str] | None = None,
 ) -> list[RangePartition]:
@@ -48,7 +49,8 @@ def plan(
                 start=piece.start,
                 stop=piece.stop,
                 epoch=piece.epoch,
-                uri=addresses.get(piece.spool_id),
+                uri=at.uri if at else None,
+                address=at.ip if at else "",
                 directory=here.get(piece.spool_id, settings.spool),
                 tls=settings.tls,
                 auth=settings.auth,
@@ -57,5 +59,5 @@ def plan(
             )
         )
         for piece in cut(ranges, settings.min_partitions or usual_partitions(ranges))
-        if piece.spool_id in addresses or piece.spool_id in here
+        if (at := addresses.get(piece.spool_id)) or piece.spool_id in here
     ]

@@ -57,6 +57,7 @@ class Place:
         stop: The offset behind the last event.
         epoch: The epoch that the spool has up to ``stop``, if it is known.
         uri: The address of the collector, if it has one.
+        address: The IP address at which it is, if its host has several.
         directory: The directory that has the spool, if this is its host.
         tls: The TLS settings for ``uri``.
         auth: The credentials for ``uri``.
@@ -69,6 +70,7 @@ class Place:
     stop: int
     epoch: str | None = None
     uri: str | None = attrs.field(repr=lambda uri: "None" if uri is None else shown(uri))
+    address: str = ""
     directory: str | None = None
     tls: TlsSettings = attrs.field(factory=TlsSettings)
     auth: Authentication | None = None
@@ -209,7 +211,10 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
                 with trio.CancelScope(deadline=deadline) as scope:
                     async with (
                         connect_collector(
-                            place.uri, ssl_context=place.tls.context(), auth=place.auth
+                            place.uri,
+                            address=place.address,
+                            ssl_context=place.tls.context(),
+                            auth=place.auth,
                         ) as client,
                         client.read(
                             at,

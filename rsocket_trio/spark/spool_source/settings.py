@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Final, Literal, Self, cast
 import attrs
 
 from ...metadata import Authentication
-from ...uri import parse_uri, shown_all
+from ...uri import shown_all
 from ..auth_options import read_authentication
 from ..columns import Mode
 from ..options import Options
 from ..tls_options import TlsSettings
+from .addresses import collector_address
 from .offsets import StartingOffsets, parse_starting_offsets
 
 if TYPE_CHECKING:
     from ...collector import Subscription
 
-__all__ = ["DEFAULT_PORT", "SourceSettings"]
-
-DEFAULT_PORT: Final = 7878
-"""The port of a collector's readers, if an address has none."""
+__all__ = ["SourceSettings"]
 
 _MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _LEASE: Final = 7 * 24 * 60 * 60 * 1000
@@ -52,6 +50,7 @@ class SourceSettings:
     trim_on: Literal["start", "commit"] = "start"
     poll_timeout: float = 0.5
     collector_timeout: float = 30.0
+    gone_after: float | None = None
     lease: float = 7 * 86400.0
     mode: Mode = "PERMISSIVE"
     corrupt_column: str = "_corrupt_record"
@@ -69,7 +68,7 @@ class SourceSettings:
         """
         options = Options(given)
         settings = cls(
-            collectors=tuple(map(_address, options.list("collectors"))),
+            collectors=tuple(map(collector_address, options.list("collectors"))),
             listen=options.list("listen"),
             spool=_directory(options.text("spool", "")),
             max_spool_size=options.size("maxSpoolSize", 2**30, 2**20),
@@ -85,6 +84,7 @@ class SourceSettings:
             trim_on=cast("Literal['start', 'commit']", options.choice("trimOn", _TRIM_ON, "start")),
             poll_timeout=options.milliseconds("pollTimeoutMs", 500, 0),
             collector_timeout=options.milliseconds("collectorTimeoutMs", 30_000),
+            gone_after=_gone_after(options.integer("goneAfterMs", None, 0, _LONGEST_LEASE)),
             lease=options.milliseconds("leaseMs", _LEASE, 1000, _LONGEST_LEASE),
             mode=cast("Mode", options.choice("mode", _MODES, "PERMISSIVE")),
             corrupt_column=options.text("columnNameOfCorruptRecord", "_corrupt_record"),
@@ -120,15 +120,8 @@ class SourceSettings:
             raise ValueError("the option endingOffsets is latest, or offsets in JSON")
 
 
-def _address(text: str) -> str:
-    """Return the address of a collector as a URI; ``host:port`` and ``host`` are addresses too."""
-    if "://" not in text:
-        has_port = text.rpartition("]")[2].count(":") == 1
-        text = f"tcp://{text}" if has_port else f"tcp://{text}:{DEFAULT_PORT}"
-    try:
-        return str(parse_uri(text))
-    except ValueError as error:
-        raise ValueError(f"the option collectors: {error}") from None
+def _gone_after(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def _directory(text: str) -> str | None:
