@@ -23,7 +23,8 @@ The modules, in reading order:
 - ``reader``: reading within trio
 - ``offline``: reading without trio, also in other processes
 - ``description``: what a spool holds, in numbers, for any process
-- ``reach``: how far a number of bytes reaches, also for other processes
+- ``reach``: how far bytes reach, and which event came first at a time, also for other processes
+- ``runs``: where the times of batches go back, as the clock was set
 - ``queries``: the queries of both kinds of readers
 - ``schema``: the database: tables, settings, versions
 - ``directory``: the files, and the lock against a second writer
@@ -50,7 +51,7 @@ from .errors import (
 from .instances import ConsumerInstance
 from .offline import read_range
 from .queries import BatchesAhead
-from .reach import find_reach
+from .reach import find_reach, find_since
 from .reader import SpoolReader
 from .spool import Spool, SpoolStatistics, open_spool
 
@@ -78,6 +79,7 @@ __all__ = [
     "WrongSpool",
     "describe_spool",
     "find_reach",
+    "find_since",
     "open_spool",
     "read_range",
 ]

@@ -12,6 +12,7 @@ from ..private_files import bounded
 from .epochs import read_epochs
 from .extent import extent_within, read_identity, snapshot, typed
 from .instances import ConsumerInstance, lowest, read_instances
+from .reach import times_within
 from .schema import DATABASE_ERRORS, connect_reader, failure
 
 __all__ = ["SpoolDescription", "describe_spool"]
@@ -28,8 +29,13 @@ class SpoolDescription:
         head: The offset that the next event will have.
         batches: The batches that are kept.
         size: The bytes that they cost; each batch costs 64 bytes more than its contents.
+        oldest_at: When the oldest of them was stored, in seconds since 1970, by the clock of its
+            host; ``None`` if there is none.
+        newest_at: When the last of them was stored; it may be earlier, if the clock was set.
         epoch: Its last epoch, see `read_range`; ``None`` if nothing was ever stored.
         instances: What each instance of a consumer needs, in the order of their names.
+        needed_at: When the first event that an instance needs was stored, by its offset; without
+            those that need none yet.
     """
 
     spool_id: str
@@ -38,8 +44,11 @@ class SpoolDescription:
     head: int
     batches: int
     size: int
+    oldest_at: float | None
+    newest_at: float | None
     epoch: str | None
     instances: tuple[ConsumerInstance, ...]
+    needed_at: Mapping[int, float]
 
     @property
     def positions(self) -> Mapping[str, int]:
@@ -73,6 +82,7 @@ def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
             extent = extent_within(connection)
             epochs = read_epochs(connection)
             instances = read_instances(connection)
+            needed_at = times_within(connection, [each.offset for each in instances])
     except DATABASE_ERRORS as error:
         raise failure(error, where) from error
     finally:
@@ -84,6 +94,9 @@ def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
         head=extent.head,
         batches=extent.batches,
         size=extent.size,
+        oldest_at=extent.oldest_at,
+        newest_at=extent.newest_at,
         epoch=epochs.last,
         instances=tuple(instances),
+        needed_at=needed_at,
     )

@@ -26,6 +26,8 @@ class Extent:
         batches: The number of batches.
         number: The number that the next batch will have.
         before: What the column ``before`` of the next batch will have.
+        oldest_at: When the oldest batch was stored; ``None`` without batches.
+        newest_at: When the last one was stored; it may be earlier, if the clock was set.
     """
 
     oldest: int
@@ -34,10 +36,14 @@ class Extent:
     batches: int
     number: int
     before: int
+    oldest_at: float | None = None
+    newest_at: float | None = None
 
-    def grown(self, count: int, cost: int) -> Extent:
-        """Return the extent with one more batch."""
+    def grown(self, count: int, cost: int, at: float) -> Extent:
+        """Return the extent with one more batch, which was stored at this time."""
         return Extent(
+            oldest_at=self.oldest_at if self.batches else at,
+            newest_at=at,
             oldest=self.oldest,
             head=self.head + count,
             size=self.size + cost,
@@ -51,6 +57,13 @@ class Extent:
         return attrs.evolve(
             self, oldest=oldest, size=self.size - cost, batches=self.batches - batches
         )
+
+    def dated(self, connection: sqlite3.Connection) -> Extent:
+        """Return the extent with the times of the batches that are left, after some are deleted."""
+        if not self.batches:
+            return attrs.evolve(self, oldest_at=None, newest_at=None)
+        row = connection.execute("SELECT stored_at FROM batches ORDER BY first LIMIT 1").fetchone()
+        return attrs.evolve(self, oldest_at=typed(row or (), float)[0])
 
 
 MAX_OFFSET: Final = 2**63 - 1
@@ -81,8 +94,8 @@ def read_identity(connection: sqlite3.Connection) -> tuple[str, int]:
     return spool_id, oldest
 
 
-_EDGE = "SELECT first, count, number, before, cost FROM batches ORDER BY first"
-_WHOLE = (int,) * 5
+_EDGE = "SELECT first, count, number, before, cost, stored_at FROM batches ORDER BY first"
+_WHOLE = (*(int,) * 5, float)
 
 
 def read_extent(connection: sqlite3.Connection) -> Extent:
@@ -116,11 +129,11 @@ def extent_within(connection: sqlite3.Connection) -> Extent:
     row = connection.execute(f"{_EDGE} LIMIT 1").fetchone()
     if row is None:
         return Extent(oldest=oldest, head=oldest, size=0, batches=0, number=0, before=0)
-    first, _, first_number, first_before, _ = typed(row, *_WHOLE)
+    first, _, first_number, first_before, _, oldest_at = typed(row, *_WHOLE)
     if first != oldest:
         raise SpoolFailed(f"the oldest batch begins at {first}, and not at {oldest}")
     row = connection.execute(f"{_EDGE} DESC LIMIT 1").fetchone()
-    last, count, number, before, cost = typed(row, *_WHOLE)
+    last, count, number, before, cost, newest_at = typed(row, *_WHOLE)
     if last + count > MAX_OFFSET:
         raise SpoolFailed(f"the batch at {last} has {count} events: its database is damaged")
     return Extent(
@@ -130,4 +143,6 @@ def extent_within(connection: sqlite3.Connection) -> Extent:
         batches=number + 1 - first_number,
         number=number + 1,
         before=before + cost,
+        oldest_at=oldest_at,
+        newest_at=newest_at,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self, TypeVar, final
@@ -16,9 +16,10 @@ from ..sealed import Sealed
 from .batch import StoredBatch
 from .config import SpoolConfig
 from .errors import SpoolClosed
+from .extent import snapshot
 from .flusher import Flusher
 from .queries import BatchesAhead, fetch, fetch_ahead, look_ahead
-from .reach import reach_within
+from .reach import reach_within, since_within, times_within
 from .schema import DATABASE_ERRORS, connect_reader, failure
 
 __all__ = ["ReaderPool", "SpoolReader"]
@@ -56,6 +57,19 @@ class ReaderPool:
     async def reach(self, start: int, size: int) -> int:
         """Run `reach_within` in a thread."""
         return await self._in_thread(lambda connection: reach_within(connection, start, size))
+
+    async def since(self, time: float) -> int:
+        """Run `since_within` in a thread."""
+        return await self._in_thread(lambda connection: since_within(connection, time))
+
+    async def times(self, offsets: Iterable[int]) -> dict[int, float]:
+        """Run `times_within` in a thread."""
+
+        def query(connection: sqlite3.Connection) -> dict[int, float]:
+            with snapshot(connection):
+                return times_within(connection, offsets)
+
+        return await self._in_thread(query)
 
     async def _in_thread(self, query: Callable[[sqlite3.Connection], T]) -> T:
         return await trio.to_thread.run_sync(self._run, query, limiter=self._threads)

@@ -15,6 +15,7 @@ from ..private_files import NotOurs, bounded, check_files, check_tables, close_d
 from .directory import DATABASE, FILES, database_of, sync_directory
 from .epochs import new_epoch
 from .errors import NotASpool, SpoolFailed, SpoolTooNew
+from .runs import find_runs
 
 __all__ = ["DATABASE_ERRORS", "WAIT", "connect_reader", "connect_writer", "failure"]
 
@@ -24,7 +25,7 @@ DATABASE_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 APPLICATION: Final = 0x52537030
 """``PRAGMA application_id``: the letters "RSp0". This package recognises a spool by it."""
 
-VERSION: Final = 2
+VERSION: Final = 3
 """``PRAGMA user_version``: the version of the tables."""
 
 PAGE_SIZE: Final = 16384
@@ -45,6 +46,7 @@ CREATE TABLE instances (
 ) STRICT, WITHOUT ROWID
 """
 _EPOCHS: Final = "CREATE TABLE epochs (first INTEGER PRIMARY KEY, epoch TEXT NOT NULL) STRICT"
+_RUNS: Final = "CREATE TABLE runs (first INTEGER PRIMARY KEY) STRICT"
 
 TABLES: Final = f"""
 CREATE TABLE spool (
@@ -66,9 +68,11 @@ CREATE TABLE batches (
 ) STRICT;
 {_INSTANCES};
 {_EPOCHS};
+{_RUNS};
 """
 # instances         one row for what an instance of a consumer needs; see `ConsumerInstance`.
 # epochs            where each epoch begins that has stored a batch; see `Epochs`.
+# runs              where the times of batches go back; see `find_runs`.
 # spool.oldest      the first offset that is kept; also where a spool without batches goes on.
 # batches.number    counts the batches, batches.before their costs: the differences of two rows give
 #                   what is between them, so no total has to be written with each batch.
@@ -94,7 +98,16 @@ def _from_version_1(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _from_version_1}
+def _from_version_2(connection: sqlite3.Connection) -> None:
+    connection.execute(_RUNS)
+    found = [(first,) for first in find_runs(connection)]
+    connection.executemany("INSERT INTO runs VALUES (?)", found)
+
+
+MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
+    1: _from_version_1,
+    2: _from_version_2,
+}
 """By version: what makes the tables of this version those of the next one."""
 
 _VIEWS_OF_VERSION_1: Final = (

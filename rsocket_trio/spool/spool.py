@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import time as now
@@ -21,7 +21,7 @@ from .errors import BatchTooLarge, OffsetNotStored, OffsetTrimmed
 from .flusher import Flusher
 from .instances import ConsumerInstance, check_name
 from .queries import check_range
-from .reach import check_size
+from .reach import check_size, check_time
 from .reader import ReaderPool, SpoolReader
 from .requests import Append, Move
 from .writer import NewRow, Writer
@@ -43,6 +43,9 @@ class SpoolStatistics:
         head: The offset that the next event will have.
         batches: The batches that are kept.
         size: The bytes that they cost; each batch costs 64 bytes more than its contents.
+        oldest_at: When the oldest of them was stored, in seconds since 1970, by the clock of the
+            host; ``None`` if there is none.
+        newest_at: When the last of them was stored; it may be earlier, if the clock was set.
         free: The bytes that may still be stored.
         waiting: The appends that wait to be stored.
         trouble: Why the spool cannot be written now, if the last attempt has failed and is tried
@@ -54,6 +57,8 @@ class SpoolStatistics:
     head: int
     batches: int
     size: int
+    oldest_at: float | None
+    newest_at: float | None
     free: int
     waiting: int
     trouble: str | None
@@ -209,6 +214,46 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         check_size(size)
         return await self._pool.reach(start, size)
 
+    async def since(self, time: float) -> int:
+        """Return the offset of the first event that was stored at a time, or later.
+
+        `rsocket_trio.spool.find_since` does the same in other processes, and says what holds if the
+        clock of the host was set.
+
+        Args:
+            time: Seconds since 1970.
+
+        Returns:
+            The offset. The head, if nothing was stored at this time or later.
+
+        Raises:
+            SpoolClosed: The block of the spool has ended.
+            SpoolFailed: The database cannot be read.
+            ValueError: ``time`` is further away than 30,000 years.
+
+        Checkpoint: always.
+        If cancelled: nothing has happened.
+        """
+        self._check_home()
+        check_time(time)
+        return await self._pool.since(time)
+
+    async def stored_at(self, offsets: Iterable[int]) -> dict[int, float]:
+        """Return when events were stored, in seconds since 1970, by their offsets.
+
+        Args:
+            offsets: Offsets. Those that are not kept, or not stored yet, are not in the answer.
+
+        Raises:
+            SpoolClosed: The block of the spool has ended.
+            SpoolFailed: The database cannot be read.
+
+        Checkpoint: always.
+        If cancelled: nothing has happened.
+        """
+        self._check_home()
+        return await self._pool.times(list(offsets))
+
     async def commit(
         self,
         consumer: str,
@@ -353,6 +398,8 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
             head=extent.head,
             batches=extent.batches,
             size=extent.size,
+            oldest_at=extent.oldest_at,
+            newest_at=extent.newest_at,
             free=max(self.max_size - extent.size, 0),
             waiting=len(flusher.requests.appends),
             trouble=flusher.trouble,

@@ -99,6 +99,8 @@ def delete_step(
     if left is not extent:
         connection.execute("DELETE FROM batches WHERE first < ?", (left.oldest,))
         connection.execute("UPDATE spool SET oldest = ?", (left.oldest,))
+        connection.execute("DELETE FROM runs WHERE first <= ?", (left.oldest,))
+        left = left.dated(connection)
     return left, more
 
 

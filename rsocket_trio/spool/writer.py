@@ -232,12 +232,14 @@ class Writer:
             if group.rows:
                 self._room.admit(connection, [row.cost for row in group.rows], tight=tight)
                 epochs = self._begin_epoch(extent.head)
+                if extent.newest_at is not None and at < extent.newest_at:
+                    connection.execute("INSERT INTO runs VALUES (?)", (extent.head,))
             epochs = self._trim_epochs(epochs, extent.oldest)
             firsts = []
             for row in group.rows:
                 firsts.append(extent.head)
                 self._insert(row, extent, at)
-                extent = extent.grown(row.batch.count, row.cost)
+                extent = extent.grown(row.batch.count, row.cost, at)
             connection.execute("COMMIT")
         except BaseException:  # also errors that are not the database's: all or nothing
             self._in_doubt = True

@@ -150,3 +150,13 @@ async def _(scene: Scene) -> Call:
 @row("spool.reader.SpoolReader.__anext__", "at the end")
 async def _(scene: Scene) -> Call:
     return raising(StopAsyncIteration, (await stored(scene)).read(4).__anext__)
+
+
+@row("spool.spool.Spool.since")
+async def _(scene: Scene) -> Call:
+    return partial((await stored(scene)).since, 0)
+
+
+@row("spool.spool.Spool.stored_at")
+async def _(scene: Scene) -> Call:
+    return partial((await stored(scene)).stored_at, [1])

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from rsocket_trio.spool import NotASpool, SpoolDescription, SpoolFailed, describe_spool, open_spool
-from tests.spool.helpers import lines
+from tests.spool.helpers import collect, lines
 
 
 async def test_what_it_says(directory):
@@ -24,8 +24,11 @@ async def test_what_it_says(directory):
             head=0,
             batches=0,
             size=0,
+            oldest_at=None,
+            newest_at=None,
             epoch=None,
             instances=(),
+            needed_at={},
         )
         for _ in range(4):
             await spool.append(lines(10))
@@ -35,7 +38,9 @@ async def test_what_it_says(directory):
         numbers = spool.statistics()
         assert found.positions == {"slow": 12, "fast": 40}
         assert (found.epoch, list(found.instances)) == (spool.epoch, spool.instances()[::-1])
-        for name in ("oldest", "head", "batches", "size", "positions"):
+        [batch] = await collect(spool.read(12, 13))
+        assert found.needed_at == {12: batch.stored_at}
+        for name in ("oldest", "head", "batches", "size", "oldest_at", "newest_at", "positions"):
             assert getattr(found, name) == getattr(numbers, name)
         assert (found.oldest, found.head) == (10, 40)
     assert describe_spool(directory) == found

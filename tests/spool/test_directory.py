@@ -242,8 +242,8 @@ def change(directory, *statements):
 async def test_a_newer_version(directory):
     """It is refused by writers and readers, and says what to do."""
     await enter(directory)
-    change(directory, "PRAGMA user_version = 3")
-    with pytest.raises(SpoolTooNew, match=r"has version 3 .* up to 2: update rsocket_trio"):
+    change(directory, "PRAGMA user_version = 4")
+    with pytest.raises(SpoolTooNew, match=r"has version 4 .* up to 3: update rsocket_trio"):
         await enter(directory)
     with pytest.raises(SpoolTooNew):
         offline(directory, 0, 0)
@@ -252,6 +252,7 @@ async def test_a_newer_version(directory):
 VERSION_1 = (
     "DROP TABLE instances",
     "DROP TABLE epochs",
+    "DROP TABLE runs",
     """CREATE TABLE positions (consumer TEXT PRIMARY KEY, "offset" INTEGER NOT NULL,
     committed_at REAL NOT NULL) STRICT, WITHOUT ROWID""",
     "INSERT INTO positions VALUES ('q', 2, 1700000000.5)",
@@ -287,18 +288,18 @@ async def test_an_older_version_is_brought_up_to_date(directory, monkeypatch):
     async with open_spool(directory) as spool:
         await spool.append(lines(3))
     steps = {
-        2: lambda connection: connection.execute("ALTER TABLE spool ADD COLUMN more TEXT"),
-        3: lambda connection: connection.execute("UPDATE spool SET more = 'yes'"),
+        3: lambda connection: connection.execute("ALTER TABLE spool ADD COLUMN more TEXT"),
+        4: lambda connection: connection.execute("UPDATE spool SET more = 'yes'"),
     }
-    monkeypatch.setattr(schema_module, "VERSION", 4)
-    monkeypatch.setattr(schema_module, "MIGRATIONS", {2: steps[2], 3: lambda _: 1 / 0})
+    monkeypatch.setattr(schema_module, "VERSION", 5)
+    monkeypatch.setattr(schema_module, "MIGRATIONS", {3: steps[3], 4: lambda _: 1 / 0})
     with pytest.raises(ZeroDivisionError):
         await enter(directory)
     monkeypatch.setattr(schema_module, "MIGRATIONS", steps)
     assert (await enter(directory)).head == 3
     connection = sqlite3.connect(directory / DATABASE)
     assert connection.execute("SELECT more FROM spool").fetchall() == [("yes",)]
-    assert connection.execute("PRAGMA user_version").fetchall() == [(4,)]
+    assert connection.execute("PRAGMA user_version").fetchall() == [(5,)]
     connection.close()
 
 
@@ -424,7 +425,7 @@ async def test_what_marks_a_spool(directory):
         pass
     head = (directory / DATABASE).read_bytes()[:100]
     numbers = {name: int.from_bytes(head[at:][:4]) for name, at in (("version", 60), ("id", 68))}
-    assert numbers == {"version": 2, "id": int.from_bytes(b"RSp0")}
+    assert numbers == {"version": 3, "id": int.from_bytes(b"RSp0")}
 
 
 async def test_a_path_with_strange_characters(directory):

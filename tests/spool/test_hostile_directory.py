@@ -18,6 +18,7 @@ from rsocket_trio.spool import (
     SpoolError,
     SpoolFailed,
     describe_spool,
+    find_since,
     open_spool,
     read_range,
 )
@@ -199,6 +200,11 @@ async def read_all(where):
     list(read_range(where, found.oldest, found.head))
 
 
+async def searched(where):
+    for time in (0, 1e9, 1e12):
+        find_since(where, time)
+
+
 async def opened(where):
     async with open_spool(where):
         pass
@@ -207,12 +213,14 @@ async def opened(where):
 async def test_values_of_other_types(prepared):
     """Whatever stands in a column: an error of this package, or numbers that have a meaning."""
     source = prepared / "spool.sqlite3"
+    changed(prepared, "INSERT INTO runs VALUES (9)")
     shutil.copy(source, prepared.parent / "copy")
     columns = {
         "spool": ("id", "spool_id", "created_at", "oldest"),
         "batches": ("count", "number", "before", "cost", "stored_at", "encoding", "facts", "data"),
         "instances": ("name", "offset", "seen_at", "lease", "absent"),
         "epochs": ("first", "epoch"),
+        "runs": ("first",),
     }
     for table, names in columns.items():
         for name in names:
@@ -225,7 +233,7 @@ async def test_values_of_other_types(prepared):
                         connection.execute(f'UPDATE {table} SET "{name}" = {value}')
                     except sqlite3.Error:
                         continue
-                for use in (described, read_all, opened):
+                for use in (described, read_all, opened, searched):
                     try:
                         await use(prepared)
                     except SpoolError:

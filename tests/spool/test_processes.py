@@ -112,6 +112,7 @@ async def test_executors_read_while_the_writer_appends_and_trims(directory):
     ("module", "use"),
     [
         (reach, lambda where: reach.find_reach(where, 0, 1)),
+        (reach, lambda where: reach.find_since(where, 0)),
         (description, description.describe_spool),
         (offline, lambda where: list(offline.read_range(where, 0, 1))),
     ],
