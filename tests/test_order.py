@@ -704,6 +704,8 @@ async def spools(directory):
 use(spools, "Spool.append", lambda it: it.spool.append(BATCH), over=SpoolClosed)
 use(spools, "Spool.wait_room", lambda it: it.spool.wait_room(), over=SpoolClosed)
 use(spools, "Spool.reach", lambda it: it.spool.reach(0, 1), over=SpoolClosed)
+use(spools, "Spool.since", lambda it: it.spool.since(0), over=SpoolClosed)
+use(spools, "Spool.stored_at", lambda it: it.spool.stored_at([0]), over=SpoolClosed)
 use(spools, "Spool.commit", lambda it: it.spool.commit("c", 0), over=SpoolClosed)
 use(spools, "Spool.forget", lambda it: it.spool.forget("c"), over=SpoolClosed)
 use(spools, "SpoolReader.__anext__", lambda it: anext(it.reader), over=SpoolClosed)
