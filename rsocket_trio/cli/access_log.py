@@ -1,4 +1,4 @@
-"""``serve --access-log``: a line for each call, written in a thread."""
+"""``--access-log``: a line for each call, written in a thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rsocket_trio import AccessLog, Router
+from rsocket_trio import AccessLog
 from rsocket_trio.private_files import open_private
 
 from .exits import LOCAL_IO, USAGE, Failure
@@ -22,20 +22,17 @@ __all__ = ["access_log"]
 
 
 @contextmanager
-def access_log(args: argparse.Namespace, target: Any) -> Iterator[AccessLog | None]:
-    """Have a target write a line for each call, as the options say; what waits is written at last.
+def access_log(args: argparse.Namespace) -> Iterator[AccessLog | None]:
+    """Give the middleware that the options ask for; what waits is written at last.
 
     Raises:
-        Failure: The target is no Router, or the file cannot be opened.
+        Failure: The file cannot be opened.
     """
     if args.access_log is None:
         if args.access_log_format is not None:
             raise Failure("--access-log-format needs --access-log", USAGE)
         yield None
         return
-    if not isinstance(target, Router):
-        kind = type(target).__name__
-        raise Failure(f"--access-log needs a Router, and the target is a {kind}", USAGE)
     stream: Any = sys.stdout
     if args.access_log != "-":
         try:
@@ -50,7 +47,6 @@ def access_log(args: argparse.Namespace, target: Any) -> Iterator[AccessLog | No
         lambda line: handler.emit(logging.makeLogRecord({"msg": line})),
         form=args.access_log_format or "logfmt",
     )
-    target._surround(log)  # noqa: SLF001 - not for applications
     try:
         yield log
     finally:

@@ -21,6 +21,7 @@ from .options import (
     add_connection_options,
     add_deployment,
     add_json,
+    add_observation,
     add_payload_options,
     add_prefetch,
     add_repeats,
@@ -200,25 +201,7 @@ def _add_serve(commands: Commands) -> None:
         " may be repeated; without it, only pages of the server's own host may connect over"
         " WebSocket",
     )
-    parser.add_argument(
-        "--access-log",
-        metavar="FILE",
-        nargs="?",
-        const="-",
-        help="write a line for each call that has ended to FILE, or to standard output (-, the"
-        " default); the target has to be a Router",
-    )
-    parser.add_argument(
-        "--access-log-format",
-        choices=["logfmt", "json"],
-        help="what these lines look like (default logfmt)",
-    )
-    parser.add_argument(
-        "--metrics",
-        action="store_true",
-        help="answer a GET of /metrics at the --health addresses with numbers for Prometheus: of"
-        " connections, and of the calls of a Router",
-    )
+    add_observation(parser, "; the target has to be a Router")
     add_allow(parser, "Unix sockets")
     add_server_tls(parser, "tls://, wss://, rsios:// and rsio+wss://")
     add_wiretap(parser)

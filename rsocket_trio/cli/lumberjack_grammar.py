@@ -6,6 +6,7 @@ from .commands import Commands, add_command, add_group
 from .options import (
     above_zero,
     add_deployment,
+    add_observation,
     add_server_tls,
     add_verbosity,
     add_wiretap,
@@ -85,6 +86,9 @@ def _add_serve(group: Commands) -> None:
         parser,
         "time after that to print or store the events that have been read, and to"
         " acknowledge them (default 5)",
+    )
+    add_observation(
+        parser, ", which has to be free: with --spool; here a call is a batch, of a sender"
     )
     spool = parser.add_argument_group("spool")
     spool.add_argument(

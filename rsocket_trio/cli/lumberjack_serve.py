@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rsocket_trio import ReloadableContext
+from rsocket_trio import ReloadableContext, Router
 from rsocket_trio.lumberjack import (
     Batch,
     InvalidEvent,
@@ -125,9 +125,11 @@ async def _run(
         await work(server)
 
     deployment = Deployment(args)
+    router = Router()
+    router.events(handler)
     start = partial(
         serve,
-        handler,
+        router,
         *args.listen,
         config=config,
         ssl_context=context,
@@ -135,9 +137,10 @@ async def _run(
         **deployment.options,
     )
     try:
-        return await serve_until_stopped(
-            start, deployment, "events that have been read", watched, [context]
-        )
+        with deployment.observing(router):
+            return await serve_until_stopped(
+                start, deployment, "events that have been read", watched, [context]
+            )
     finally:
         if running is not None:
             numbers = running.statistics()
@@ -155,6 +158,8 @@ def _check_spool(args: argparse.Namespace) -> None:
         ("take", "invalid"),
     )
     if args.spool is None:
+        if args.access_log == "-":
+            raise Failure("standard output has the events: --access-log needs a FILE", USAGE)
         for name in with_spool:
             if _given(args, name):
                 raise Failure(f"--{name} needs --spool", USAGE)

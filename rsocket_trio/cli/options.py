@@ -25,6 +25,7 @@ __all__ = [
     "add_connection_options",
     "add_deployment",
     "add_json",
+    "add_observation",
     "add_payload_options",
     "add_prefetch",
     "add_repeats",
@@ -384,6 +385,33 @@ def add_deployment(parser: argparse.ArgumentParser, grace: str) -> None:
         type=age,
         help="tell each connection of this age, 10 %% more or less, that it ends; what is open may"
         " go on for GRACE seconds (default: without an end)",
+    )
+
+
+def add_observation(parser: argparse.ArgumentParser, log: str = "") -> None:
+    """Add the options that `Deployment.observing` reads; ``log`` ends the help of the access log.
+
+    `add_deployment` adds ``--health``, where the page is.
+    """
+    group = parser.add_argument_group("observation")
+    group.add_argument(
+        "--access-log",
+        metavar="FILE",
+        nargs="?",
+        const="-",
+        help="write a line for each call that has ended to FILE, or to standard output (-, the"
+        f" default){log}",
+    )
+    group.add_argument(
+        "--access-log-format",
+        choices=["logfmt", "json"],
+        help="what these lines look like (default logfmt)",
+    )
+    group.add_argument(
+        "--metrics",
+        action="store_true",
+        help="answer a GET of /metrics at the --health addresses with numbers for Prometheus: of"
+        " connections and calls",
     )
 
 

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from rsocket_trio import Allow, Lease, LeaseOptions, ServerResume, serve
+from rsocket_trio import Allow, Lease, LeaseOptions, Router, ServerResume, serve
 from rsocket_trio.lifespan import served_within
 from rsocket_trio.responder import Responder, lifespan_of
 from rsocket_trio.sockets.workplace import workplace
 from rsocket_trio.uri import Uri, parse_uri
 from rsocket_trio.wires import wire_of
 
-from .access_log import access_log
 from .certificates import asks_certificates, server_context
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
-from .metrics import Metrics, check_metrics
 from .serving import (
     Deployment,
     RunningServer,
@@ -50,7 +48,6 @@ def run(args: argparse.Namespace) -> int:
     """
     place = workplace()
     log_to_stderr(args, normally=logging.INFO, worker=None if place is None else place.number)
-    check_metrics(args)
     if args.workers is not None and place is None:
         return _supervise(args)
     rsio = [uri for uri in args.listen if wire_of([uri]) == "rsio"]
@@ -68,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
     web = _web_options(args)
     target = load_target(args.target, rsocket=bool(plain), rsio=bool(rsio))
     served = target.accept if plain and rsio else target  # one application has one lifespan
-    metrics = Metrics(deployment, target) if args.metrics else None
     starts = []
     if plain:
         starts.append(
@@ -109,23 +105,11 @@ def run(args: argparse.Namespace) -> int:
         )
     contexts = [context, of_rsio]
 
-    async def count(server: Any) -> None:
-        if metrics is not None:
-            metrics.count(server.servers if isinstance(server, _Servers) else [server])
-        await trio.sleep_forever()
-
-    with access_log(args, target) as log:
-
-        async def run() -> int:
-            try:
-                return await serve_until_stopped(
-                    start, deployment, "running streams", count, contexts
-                )
-            finally:
-                if log is not None:
-                    log.settle(all_of_it=True)
-
-        return trio.run(run)
+    if args.access_log is not None and not isinstance(target, Router):
+        kind = type(target).__name__
+        raise Failure(f"--access-log needs a Router, and the target is a {kind}", USAGE)
+    with deployment.observing(target):
+        return trio.run(serve_until_stopped, start, deployment, "running streams", None, contexts)
 
 
 def _supervise(args: argparse.Namespace) -> int:

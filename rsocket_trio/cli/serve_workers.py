@@ -15,7 +15,6 @@ from rsocket_trio.workers.parent import Job, supervise
 
 from .exits import Failure
 from .logs import logger
-from .metrics import Metrics
 from .serving import Deployment, serve_until_stopped
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ async def supervise_until_stopped(args: argparse.Namespace, uris: Sequence[Uri])
     """
     generations = _Generations()
     deployment = Deployment(args)
-    metrics = Metrics(deployment, None) if args.metrics else None
     job = Job(
         run="rsocket_trio.cli.main:main",
         arguments=[args.argv],
@@ -77,13 +75,12 @@ async def supervise_until_stopped(args: argparse.Namespace, uris: Sequence[Uri])
 
     async def work(workers: Workers) -> None:
         generations.workers = workers
-        if metrics is not None:
-            metrics.workers = workers
         with trio.open_signal_receiver(signal.SIGUSR1) as signals:
             async for _ in signals:
                 await _report(workers)
 
-    return await serve_until_stopped(start, deployment, "running streams", work, [generations])
+    with deployment.observing(None, lines=False):  # each worker writes those of its own calls
+        return await serve_until_stopped(start, deployment, "running streams", work, [generations])
 
 
 async def _report(workers: Workers) -> None:

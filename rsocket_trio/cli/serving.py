@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,6 +23,7 @@ from rsocket_trio.sockets.systemd import notify, watchdog_interval
 from rsocket_trio.sockets.workplace import workplace
 from rsocket_trio.uri import AddressKind, Uri, kind_of, shown
 
+from .access_log import access_log
 from .exits import DONE, UNREACHABLE, USAGE, Failure
 from .hangup import Reloadable, reload_at_hangup
 from .logs import logger
@@ -30,7 +32,9 @@ from .stdio import Writer
 if TYPE_CHECKING:
     import argparse
 
-    from rsocket_trio import Page
+    from rsocket_trio import AccessLog, Middleware, Page
+
+    from .metrics import Metrics
 
 __all__ = [
     "Deployment",
@@ -81,6 +85,56 @@ class Deployment:
         }
         self.pages: Final[dict[str, Callable[[], Awaitable[Page]]]] = {}
         self._addresses: Final[list[str]] = [] if is_worker else args.health
+        self._args: Final = args
+        self._metrics: Metrics | None = None
+        self._log: AccessLog | None = None
+
+    @contextmanager
+    def observing(self, target: object, *, lines: bool = True) -> Iterator[list[Middleware]]:
+        """Count the calls of a target in the block, as the options of `add_observation` say.
+
+        Args:
+            target: What is served; a Router gets middleware.
+            lines: Also write a line for each call, and write at last what waits.
+
+        Yields:
+            The middleware for a target that is no Router.
+
+        Raises:
+            Failure: The page cannot be served, or the file cannot be opened.
+        """
+        args = self._args
+        around: list[Middleware] = []
+        if args.metrics:
+            if not args.health:
+                raise Failure("--metrics needs --health URL: the page is /metrics there", USAGE)
+            # Importing it takes time, which other servers do not need.
+            from .metrics import Metrics
+
+            self._metrics = Metrics(target)
+            self.pages["/metrics"] = self._metrics.page
+            around += self._metrics.meters
+        with access_log(args) if lines else nullcontext() as log:
+            self._log = log
+            if log is not None and isinstance(target, Router):
+                target._surround(log)  # noqa: SLF001 - not for applications
+            elif log is not None:
+                around.insert(0, log)
+            yield [] if isinstance(target, Router) else around
+
+    def started(self, server: Any) -> None:
+        """Show a server that has started."""
+        if self._metrics is not None:
+            self._metrics.count(server)
+
+    @contextmanager
+    def last_lines(self) -> Iterator[None]:
+        """Write at the end of the block, in trio, how many lines were left out."""
+        try:
+            yield
+        finally:
+            if self._log is not None:
+                self._log.settle(all_of_it=True)
 
     async def serve_pages(self, nursery: trio.Nursery) -> list[str]:
         """Begin to answer probes; return the addresses.
@@ -138,7 +192,7 @@ async def serve_until_stopped(
             failure = error
             nursery.cancel_scope.cancel(reason="the server has failed")
 
-    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
+    with deployment.last_lines(), trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, deployment, rest)
             nursery.start_soon(stop.watch, signals)
@@ -148,6 +202,7 @@ async def serve_until_stopped(
             try:
                 pages = await _start(deployment.serve_pages, nursery)  # before it is ready
                 server = stop.server = await _start(nursery.start, run)
+                deployment.started(server)
                 if workplace() is None:  # the parent of workers says it
                     lines = [f"listening on {shown(uri)}\n" for uri in server.uris]
                     lines += [f"answering probes at {shown(uri)}\n" for uri in pages]

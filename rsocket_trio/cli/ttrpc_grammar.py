@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 
 from .commands import Commands, add_command, add_group
-from .options import above_zero, add_allow, add_deployment, add_verbosity, add_wiretap, positive
+from .options import (
+    above_zero,
+    add_allow,
+    add_deployment,
+    add_observation,
+    add_verbosity,
+    add_wiretap,
+    positive,
+)
 
 __all__ = ["add_ttrpc"]
 
@@ -199,6 +207,7 @@ def _add_serve(group: Commands) -> None:
         parser,
         "how long running calls may continue after that (default 5)",
     )
+    add_observation(parser)
     add_allow(parser, "Unix sockets, cid:N on vsock")
     parser.add_argument(
         "--max-connections",

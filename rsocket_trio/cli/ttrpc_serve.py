@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import trio
 
 from rsocket_trio.responder import Responder
-from rsocket_trio.ttrpc import Service, ServiceBase, TtrpcServer, serve
+from rsocket_trio.ttrpc import Service, ServiceBase, serve
 from rsocket_trio.ttrpc.addresses import ttrpc_uri
 from rsocket_trio.ttrpc.server.service import as_services
 
@@ -21,8 +21,6 @@ from .target import check_provided, load_object
 
 if TYPE_CHECKING:
     import argparse
-
-    from rsocket_trio import Allow
 
 __all__ = ["run"]
 
@@ -49,26 +47,17 @@ def run(args: argparse.Namespace) -> int:
             "anybody who can connect is served: give it a Router with an authenticate= function",
         )
     deployment = Deployment(args)
-    start = partial(_serve, args, target, allow, deployment)
-    return trio.run(serve_until_stopped, start, deployment, "running calls")
-
-
-async def _serve(
-    args: argparse.Namespace,
-    target: _Served,
-    allow: Allow | None,
-    deployment: Deployment,
-    *,
-    task_status: trio.TaskStatus[TtrpcServer],
-) -> None:
-    await serve(
-        target,
-        *args.listen,
-        allow=allow,
-        max_connections=args.max_connections,
-        **deployment.options,
-        task_status=task_status,
-    )
+    with deployment.observing(target) as middleware:
+        start = partial(
+            serve,
+            target,
+            *args.listen,
+            middleware=middleware,
+            allow=allow,
+            max_connections=args.max_connections,
+            **deployment.options,
+        )
+        return trio.run(serve_until_stopped, start, deployment, "running calls")
 
 
 def _served(found: object, target: str) -> _Served:

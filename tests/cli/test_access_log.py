@@ -1,8 +1,10 @@
-"""``serve --access-log``: lines in a file or on standard output, which nobody may read."""
+"""``--access-log``: lines in a file or on standard output, which nobody may read."""
 
 import json
+import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,6 +67,29 @@ def test_standard_output_that_nobody_reads_stops_no_server(start: Start, cli: Cl
     assert b" route=double.{room} peer=127.0.0.1:" in process.stdout.readline()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="workers need Linux")
+def test_workers_write_into_one_file(start: Start, start_cli: StartCli, tmp_path: Path) -> None:
+    """Each call of each worker has one whole line, also after a generation has taken over."""
+    process, uri = start("--access-log", "access.log", "--workers", "2")
+    assert process.stderr is not None
+    options = ("--route", "double.x", "--data", "21", "--duration", "0.2", "--warmup", "0")
+    answers = 0
+    for _ in range(2):
+        runs = [start_cli("bench", uri, *options, "--json") for _ in range(2)]  # one at each worker
+        answers += sum(json.loads(each.communicate()[0])["requests"] for each in runs)
+        process.send_signal(signal.SIGHUP)
+        while b"new connections get what is now in the files" not in process.stderr.readline():
+            pass
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    lines = (tmp_path / "access.log").read_text().splitlines()
+    whole = re.compile(r"time=\S+ interaction=request_response route=double.\{room\} peer=(\S+) .*")
+    found = [whole.fullmatch(line) for line in lines]
+    assert len({each[1] for each in found if each is not None}) == 4
+    assert None not in found
+    assert len(lines) >= answers
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -78,3 +103,10 @@ def test_refusals(cli: Cli, tmp_path: Path, arguments: list[str], text: bytes) -
     done = cli("serve", *arguments, "--listen", "tcp://127.0.0.1:0")
     assert done.returncode
     assert text in done.stderr
+
+
+def test_events_and_lines_do_not_mix(cli: Cli) -> None:
+    """``lumberjack serve`` prints events there, unless it has a spool."""
+    done = cli("lumberjack", "serve", "--listen", "lumberjack://127.0.0.1:0", "--access-log")
+    assert done.returncode == 2
+    assert b"standard output has the events: --access-log needs a FILE" in done.stderr

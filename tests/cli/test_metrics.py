@@ -1,5 +1,6 @@
-"""``serve --metrics``: what a scraper reads at the address of ``--health``."""
+"""``--metrics``: what a scraper reads at the address of ``--health``."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,8 +11,8 @@ import pytest
 
 from rsocket_trio.cli.exits import Failure
 from rsocket_trio.cli.grammar import build_parser
-from rsocket_trio.cli.metrics import Metrics
 from rsocket_trio.cli.serving import Deployment
+from tests.cli.senders import Sender
 
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 StartCli = Callable[..., subprocess.Popen[bytes]]
@@ -71,6 +72,46 @@ def test_a_scrape(
     assert bool(expected) == any("calls_started" in line for line in found)
 
 
+SERVICE = """\
+from rsocket_trio import ttrpc
+
+app = ttrpc.Service("birds.Parrot")
+
+@app.method("Say")
+async def say(words: bytes) -> bytes:
+    return words
+"""
+
+
+@pytest.mark.parametrize("wire", ["ttrpc", "lumberjack"])
+def test_other_wires(start_cli: StartCli, cli: Cli, tmp_path: Path, wire: str) -> None:
+    """Their servers have the page and the lines, also where no Router is served."""
+    (tmp_path / "app.py").write_text(SERVICE)
+    arguments = ["app.py", "--listen", "tcp://127.0.0.1:0"]
+    if wire == "lumberjack":
+        arguments = ["--listen", "lumberjack://127.0.0.1:0"]
+    options = ["--metrics", "--access-log", "access.log", "--access-log-format", "json"]
+    process = start_cli(wire, "serve", *arguments, *HEALTH, *options)
+    assert process.stdout is not None
+    uri, pages = (process.stdout.readline().decode().split()[-1] for _ in range(2))
+    if wire == "ttrpc":
+        assert cli("ttrpc", "call", uri, "birds.Parrot/Say", "0a", "--hex").stdout == b"0a\n"
+        kind, route = "request_response", "birds.Parrot/Say"
+    else:
+        with Sender(int(uri.rpartition(":")[2])) as sender:
+            sender.send(b"{}", b"{}")
+            assert 2 in sender.acks(2)
+        kind, route = "events", ""
+    with urlopen(f"{pages}/metrics") as answer:
+        found = answer.read().decode()
+    assert f'rsocket_trio_calls_started_total{{interaction="{kind}",route="{route}"}} 1.0' in found
+    assert f'rsocket_trio_connections_accepted_total{{wire="{wire}"}} 1.0' in found
+    process.terminate()
+    assert process.wait(20) == 0
+    line = json.loads((tmp_path / "access.log").read_text())
+    assert (line["interaction"], line["route"], line["outcome"]) == (kind, route, "completed")
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -91,4 +132,5 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     args = build_parser().parse_args(["serve", "app.py", *TCP, *HEALTH, "--metrics"])
     with pytest.raises(Failure, match=r"rsocket-trio\[metrics\]"):
-        Metrics(Deployment(args), None)
+        with Deployment(args).observing(None):
+            raise AssertionError("observed")
