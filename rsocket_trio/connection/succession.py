@@ -315,6 +315,7 @@ class Succession:
         Returns:
             Why there is none.
         """
+        said = ""
         for delay in self._attempts.within(inf):
             if self._present is not None or self._tried.number:
                 self._change()
@@ -329,7 +330,10 @@ class Succession:
             self.failure = error
             if tenure.final or (isinstance(error, SetupError) and self._refused(error, tenure)):
                 return error
-            logger.info("no session yet, after attempt %d: %s", tenure.attempt.number, error)
+            text = str(error)
+            shown = "as before" if text == said else text
+            logger.info("no session yet, after attempt %d: %s", tenure.attempt.number, shown)
+            said = text
         return self.failure
 
     def _refused(self, refusal: SetupError, tenure: _Tenure) -> bool:

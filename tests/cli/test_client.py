@@ -285,6 +285,7 @@ def test_reconnect_waits_for_a_server(
     process = start_cli("request", "--raw", uri, "header", "--reconnect")
     assert process.stderr is not None
     _until(process.stderr, b"no session yet, after attempt 1: cannot connect to unix://")
+    _until(process.stderr, b"no session yet, after attempt 2: as before\n")
     serve(uri)
     output, errors = process.communicate()
     assert (process.returncode, output) == (0, b"None\n")
