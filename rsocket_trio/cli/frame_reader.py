@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from rsocket_trio.errors import MalformedFrame
@@ -57,12 +58,16 @@ class FrameReader:
     def masked(self, frame: bytes, *, from_client: bool) -> bytes:
         """Return a frame of the same size without passwords, tokens and the data of SETUP.
 
-        Metadata that come in several fragments are masked as a whole.
+        Metadata that come in several fragments are masked as a whole. A protocol may have its own
+        function for it.
         """
         try:
             fields = self.fields(frame)
         except MalformedFrame:
             return frame
+        own: Callable[[bytes], bytes] | None = getattr(self._dump, "masked", None)
+        if own is not None:
+            return own(frame)
         for name in ("token_hex", "metadata_hex", "data_hex"):
             value = bytes.fromhex(str(fields.get(name) or ""))
             hidden = value

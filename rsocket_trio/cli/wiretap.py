@@ -39,6 +39,9 @@ def tapped(args: argparse.Namespace) -> Iterator[None]:
         Failure: The file cannot be written.
     """
     name: str | None = args.wiretap_file
+    if name is not None and getattr(args, "workers", None) is not None:
+        text = "--wiretap-file does not work with --workers: use --wiretap, or one process"
+        raise Failure(text, USAGE)
     file: BinaryIO | None = None
     try:
         if name is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import stat
 import subprocess
 from collections.abc import Callable
@@ -80,3 +81,27 @@ def test_a_server(start_cli: Callable[..., subprocess.Popen[bytes]], cli: Cli, t
         (2, "reactivesocket"),
     }
     assert cli("decode", f"@{file}").returncode == 0
+
+
+def test_inherited_sockets(start_cli: Callable[..., subprocess.Popen[bytes]], cli: Cli):
+    """A listener that is open already gives connections like others."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        descriptor, port = listener.fileno(), listener.getsockname()[1]
+        process = start_cli(
+            "serve", "rsocket_trio.testing.peer:app", "--listen", f"fd://{descriptor}", "--wiretap",
+            pass_fds=[descriptor],
+        )  # fmt: skip
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert cli("request", f"tcp://127.0.0.1:{port}", "ping", "--raw").returncode == 0
+    process.terminate()
+    assert b"<- REQUEST_RESPONSE" in process.communicate()[1]
+
+
+def test_workers_do_not_share_a_file(cli: Cli):
+    """They would write over the lines of each other."""
+    done = cli(
+        "serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--workers", "2", "--wiretap-file", "x"
+    )
+    assert (done.returncode, Path("x").exists()) == (2, False)
+    assert b"--wiretap-file does not work with --workers: use --wiretap" in done.stderr

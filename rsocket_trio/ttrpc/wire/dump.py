@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,11 +12,15 @@ from rsocket_trio.errors import MalformedFrame
 from .envelopes import decode_request, decode_response
 from .frames import HEADER_SIZE, MAX_BODY, MessageType, split
 from .messages import Request, Response
+from .protobuf import field
 
-__all__ = ["as_fields", "cut_frames", "describe"]
+__all__ = ["as_fields", "cut_frames", "describe", "masked"]
 
 SHOWN_DATA: Final = 32
 """How many bytes of a message `describe` shows."""
+
+_SECRET: Final = re.compile("auth|token|secret|password|cookie|key", re.IGNORECASE)
+"""Has a match in the keys of secrets."""
 
 SHOWN_TEXT: Final = 200
 """How many characters of a text `describe` shows."""
@@ -98,6 +103,22 @@ def as_fields(frame: bytes) -> dict[str, object]:
             "payload_hex": envelope.payload.hex(),
         }
     return table
+
+
+def masked(frame: bytes) -> bytes:
+    """Return a frame of the same size with ``*`` in the metadata whose keys name secrets.
+
+    Raises:
+        MalformedFrame: See `as_fields`.
+    """
+    envelope = _decoded(frame)[-1]
+    if isinstance(envelope, Request):
+        for key, value in envelope.metadata:
+            if _SECRET.search(key):
+                # With tag and length, so that a short value is not found in other places.
+                secret = value.encode()
+                frame = frame.replace(field(2, secret), field(2, b"*" * len(secret)))
+    return frame
 
 
 def _decoded(frame: bytes) -> tuple[int, int, int, int, Request | Response | bytes]:

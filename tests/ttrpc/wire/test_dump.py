@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.errors import MalformedFrame
-from rsocket_trio.ttrpc.wire.dump import as_fields, cut_frames, describe
+from rsocket_trio.ttrpc.wire.dump import as_fields, cut_frames, describe, masked
 from rsocket_trio.ttrpc.wire.envelopes import (
     AnyMessage,
     Request,
@@ -52,6 +52,15 @@ def test_a_request_with_all_fields():
         "REQUEST stream=3 flags=0x02 service='a.B' method='C' timeout=-5 ns 'k': 'v' 'k': ''"
         " payload=1 bytes b'\\x01'"
     )
+
+
+def test_secrets_are_masked():
+    """Values whose keys name secrets, at the same size; what is like them elsewhere stays."""
+    pairs = (("Authorization", "Bearer S"), ("x-api-key", "1"), ("trace", "11"))
+    frame = encode_frame(3, 1, 0, encode_request(Request("a.B", "C", b"1", 0, pairs)))
+    hidden = (("Authorization", "*" * 8), ("x-api-key", "*"), ("trace", "11"))
+    expected = encode_frame(3, 1, 0, encode_request(Request("a.B", "C", b"1", 0, hidden)))
+    assert masked(frame) == expected
 
 
 def test_a_response_with_all_fields():
