@@ -31,11 +31,11 @@ from .fault_proxy import Fault, FaultProxy, ProxiedFrame, Script, fault_proxy
 from .faulty import FaultyStream, FaultyTransport
 from .frame_log import End, FrameLog, Passed, recorded
 from .frame_peer import FramePeer
-from .in_memory import connected_pair, frame_peer_client, frame_peer_server, served
+from .in_memory import PairOptions, connected_pair, frame_peer_client, frame_peer_server, served
 from .leaks import assert_no_leaks
 from .peer import KnownAnswers
 from .programs import Program, started
-from .serving import serving
+from .serving import ServeOptions, serving
 from .transport_suite import MakePair, check_transport
 
 __all__ = [
@@ -48,10 +48,12 @@ __all__ = [
     "FramePeer",
     "KnownAnswers",
     "MakePair",
+    "PairOptions",
     "Passed",
     "Program",
     "ProxiedFrame",
     "Script",
+    "ServeOptions",
     "assert_no_leaks",
     "cancel_everywhere",
     "check_transport",

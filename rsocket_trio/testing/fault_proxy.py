@@ -27,7 +27,7 @@ from ..frames.length import LengthPrefixDecoder, join_frames
 from ..frames.union import Frame
 from ..uri import parse_uri
 from .frame_log import End, FrameLog, Passed
-from .in_memory import running
+from .serving import running
 
 __all__ = ["Fault", "FaultProxy", "ProxiedFrame", "Script", "fault_proxy"]
 

@@ -21,11 +21,14 @@ the block in a group.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable
+import ssl
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from inspect import signature
+from typing import Any, Final, Unpack
 
+import attrs
 import trio
 
 from ..client import SetupSource, connect
@@ -33,11 +36,10 @@ from ..config import ConnectionConfig
 from ..connection.dialling import Dial
 from ..connection.reconnect import Reconnect
 from ..connection.resume_options import ClientResume, ServerResume
-from ..interactions.block import Block, ungrouped
 from ..lease import LeaseOptions, LeaseSource
 from ..metadata.builder import Metadata
-from ..metadata.mime_types import MIME
 from ..payload import Payload
+from ..protocol.repeats import Repeats
 from ..reactivesocket.opening import PROTOCOLS
 from ..requester import Requester
 from ..responder import Acceptor, Responder, check_responder, lifespan_of
@@ -46,9 +48,11 @@ from ..server import serve_transport
 from ..tracing import Tracing
 from ..transports.base import FrameTransport
 from ..transports.memory import memory_transport_pair
+from ..uri import as_uri
 from .frame_peer import FramePeer
+from .serving import ServeOptions, running, serving
 
-__all__ = ["connected_pair", "frame_peer_client", "frame_peer_server", "running", "served"]
+__all__ = ["PairOptions", "connected_pair", "frame_peer_client", "frame_peer_server", "served"]
 
 _NO_SETUP: Final = Payload()
 _DEFAULTS: Final = ConnectionConfig()
@@ -105,74 +109,87 @@ async def served(
         await trio.lowlevel.checkpoint()
 
 
+class PairOptions(ServeOptions, total=False):
+    """The options of `rsocket_trio.serve` and, of a client, of `rsocket_trio.connect`."""
+
+    client_responder: Responder | Acceptor | None
+    setup: Payload | SetupSource[Payload]
+    setup_metadata: Metadata | SetupSource[Metadata] | None
+    data_mime_type: str
+    metadata_mime_type: str
+    client_config: ConnectionConfig
+    headers: Mapping[str, str] | Iterable[tuple[str, str]]
+    client_ssl_context: ssl.SSLContext | None
+    client_resume: ClientResume | None
+    reconnect: Reconnect | None
+    repeats: Repeats | None
+    client_lease: LeaseOptions | LeaseSource | None
+    tracing: Tracing | None
+    protocol: str
+    middleware: Iterable[OutgoingMiddleware]
+
+
+_IN_MEMORY: Final = frozenset(signature(serve_transport).parameters)
+_ADDRESSES: Final = {
+    "headers": "ws://127.0.0.1:0",
+    "allowed_origins": "ws://127.0.0.1:0",
+    "ssl_context": "tls://localhost:0",
+    "client_ssl_context": "tls://localhost:0",
+}
+"""Where an option can be used; others can at every address."""
+
+
 @asynccontextmanager
 async def connected_pair(
-    responder: Responder | Acceptor,
-    *,
-    client_responder: Responder | Acceptor | None = None,
-    setup: Payload | SetupSource[Payload] = _NO_SETUP,
-    data_mime_type: str = MIME.CBOR,
-    metadata_mime_type: str = MIME.COMPOSITE_METADATA,
-    config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | LeaseSource | None = None,
-    client_lease: LeaseOptions | LeaseSource | None = None,
-    resume: ServerResume | None = None,
-    client_resume: ClientResume | None = None,
-    reconnect: Reconnect | None = None,
-    setup_metadata: Metadata | SetupSource[Metadata] | None = None,
-    middleware: Iterable[OutgoingMiddleware] = (),
-    tracing: Tracing | None = None,
-    protocol: str = "rsocket",
-    protocols: Collection[str] = PROTOCOLS,
+    responder: Responder | Acceptor, uri: str | None = None, **options: Unpack[PairOptions]
 ) -> AsyncIterator[Requester]:
-    """Connect a client to a responder, over memory.
+    """Connect a client to a responder, over memory; or at an address.
 
     Args:
         responder: Answers the requests of the client.
-        client_responder: Answers the requests of the server; by default the client refuses them.
-        setup: The setup payload.
-        data_mime_type: MIME type of the data, as for `rsocket_trio.connect`.
-        metadata_mime_type: MIME type of the metadata.
-        config: The configuration of both ends.
-        lease: Source of the leases that the server grants.
-        client_lease: Source of the leases that the client grants. With it, the client asks the
-            server for leases.
-        resume: The resumption of the server.
-        client_resume: The resumption of the client.
-        reconnect: As for `rsocket_trio.connect`; so are the next four.
-        setup_metadata: Added in front of the metadata of ``setup``.
-        middleware: Blocks around each request of the client.
-        tracing: The traces of its requests.
-        protocol: The protocol that the client speaks.
-        protocols: The protocols that the server speaks.
+        uri: Where the server listens and the client connects, e.g. ``ws://127.0.0.1:0/path``. It is
+            for options that mean nothing in memory, such as ``headers`` and ``ssl_context``.
+        options: All of `rsocket_trio.serve` and of `rsocket_trio.connect`. Those of a client that a
+            server has too begin with ``client_``: ``client_responder``, ``client_lease``. The
+            configuration of the client is that of the server unless there is a ``client_config``.
 
     Yields:
         The client's requester.
 
     Raises:
         SetupError: ``responder`` refused the connection.
+        TypeError: There is no such option; and as `rsocket_trio.serve` and `rsocket_trio.connect`.
+        ValueError: An option needs an address. The text says which; and as these two.
 
     Checkpoint: on entering and on leaving.
     If cancelled: the connection ends, as after any other exception of the block.
     """
-    server = served(responder, config=config, lease=lease, resume=resume, protocols=protocols)
-    async with server as dial:
-        async with connect(
-            dial,
-            responder=client_responder,
-            setup=setup,
-            setup_metadata=setup_metadata,
-            resume=client_resume,
-            reconnect=reconnect,
-            middleware=middleware,
-            tracing=tracing,
-            protocol=protocol,
-            data_mime_type=data_mime_type,
-            metadata_mime_type=metadata_mime_type,
-            config=config,
-            lease=client_lease,
-        ) as requester:
+    of_server, of_client = dict[str, Any](), dict[str, Any]()
+    for name, value in options.items():
+        if name not in PairOptions.__annotations__:
+            known = ", ".join(PairOptions.__annotations__)
+            raise TypeError(f"neither serve nor connect has the option {name!r}, but {known}")
+        is_server = name in ServeOptions.__annotations__
+        if uri is None and (name in _ADDRESSES or (is_server and name not in _IN_MEMORY)):
+            where = _ADDRESSES.get(name, "tcp://127.0.0.1:0")
+            raise ValueError(f"{name} needs an address: give connected_pair uri={where!r}, too")
+        if is_server:
+            of_server[name] = value
+        else:
+            of_client[name.removeprefix("client_")] = value
+    if "config" in of_server:
+        of_client.setdefault("config", of_server["config"])
+    if uri is None:
+        async with served(responder, **of_server) as dial, connect(dial, **of_client) as requester:
             yield requester
+    else:
+        named = as_uri(uri)
+        async with serving(responder, uri, **of_server) as server:
+            bound = as_uri(server.uris[0])
+            # The certificate is for the name, not for what it is resolved to.
+            target = attrs.evolve(bound, host=named.host) if named.is_encrypted else bound
+            async with connect(target, **of_client) as requester:
+                yield requester
 
 
 @asynccontextmanager
@@ -256,20 +273,3 @@ async def frame_peer_server(
                 finally:
                     # The script has ended and cannot answer when the client closes.
                     server_end.close()
-
-
-@asynccontextmanager
-async def running() -> AsyncIterator[trio.Nursery]:
-    """Give a nursery and wait for its tasks; cancel them if the block fails, whose error is raised.
-
-    Checkpoint: if there are tasks, at the end of the block.
-    If cancelled: the tasks are cancelled.
-    """
-    block, own = Block(), list[BaseException]()
-    with ungrouped(own), block.around():
-        async with trio.open_nursery() as nursery:
-            with block.body():
-                yield nursery
-            if block.error is not None:
-                own.append(block.error)
-                nursery.cancel_scope.cancel(reason="the block beside it failed")

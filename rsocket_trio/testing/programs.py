@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from ..field_checks import SECONDS, argument
-from .in_memory import running
+from .serving import running
 
 __all__ = ["Program", "free_port", "started"]
 

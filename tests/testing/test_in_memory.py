@@ -1,17 +1,40 @@
 from __future__ import annotations
 
+import re
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from inspect import signature
+from typing import Annotated, get_type_hints
 
 import pytest
+import trustme
 
-from rsocket_trio import Caller, ClientResume, Provided, Router, ServerResume, connect
+from rsocket_trio import (
+    Caller,
+    ClientResume,
+    ConnectionAge,
+    ConnectionConfig,
+    Health,
+    Lease,
+    LeaseOptions,
+    Metadata,
+    OutgoingMiddleware,
+    Provided,
+    Reconnect,
+    Repeats,
+    Router,
+    ServerResume,
+    Tracing,
+    connect,
+    serve,
+)
 from rsocket_trio.errors import RejectedSetup
 from rsocket_trio.frames import PayloadFrame, RequestResponseFrame, SetupFrame
 from rsocket_trio.payload import Payload
 from rsocket_trio.responder import Responder
 from rsocket_trio.testing.in_memory import (
+    PairOptions,
     connected_pair,
     frame_peer_client,
     frame_peer_server,
@@ -19,6 +42,7 @@ from rsocket_trio.testing.in_memory import (
 )
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.testing.serving import ServeOptions
 
 
 class Refusing(Responder):
@@ -47,6 +71,86 @@ async def test_a_refused_pair_does_not_enter_its_block():
     """The pair raises the refusal of the responder."""
     with pytest.raises(RejectedSetup, match="not today"):
         async with connected_pair(Refusing()):
+            raise AssertionError("entered")
+
+
+async def _around(call):
+    yield
+
+
+OPTIONS = {
+    "config": ConnectionConfig(),
+    "ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+    "resume": ServerResume(),
+    "lease": LeaseOptions(Lease(60, 100)),
+    "protocols": ["rsocket"],
+    "max_connections": 1,
+    "max_age": ConnectionAge(60),
+    "allowed_origins": ["https://example.org"],
+    "allow": lambda info: True,
+    "health": Health(),
+    "reuse_port": True,
+    "client_responder": KnownAnswers(),
+    "setup": Payload(b"who"),
+    "setup_metadata": Metadata(route="a"),
+    "data_mime_type": "text/plain",
+    "metadata_mime_type": "text/plain",
+    "client_config": ConnectionConfig(),
+    "headers": {"Origin": "https://example.org"},
+    "client_ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    "client_resume": ClientResume(),
+    "reconnect": Reconnect(),
+    "repeats": Repeats(),
+    "client_lease": LeaseOptions(),
+    "tracing": Tracing(),
+    "protocol": "reactivesocket",
+    "middleware": [_around],
+}
+ALSO = {
+    "ssl_context": ["client_ssl_context"],
+    "client_ssl_context": ["ssl_context"],
+    "client_resume": ["resume"],
+    "client_lease": ["lease"],
+    "headers": ["allowed_origins"],
+}
+
+
+@pytest.mark.parametrize("name", PairOptions.__annotations__)
+async def test_a_pair_takes_all_that_both_ends_take(name):
+    """Each option works in memory, or the error names an address with which it works."""
+    options = {each: OPTIONS[each] for each in (name, *ALSO.get(name, ()))}
+    authority = trustme.CA()
+    authority.issue_cert("localhost").configure_cert(OPTIONS["ssl_context"])
+    authority.configure_trust(OPTIONS["client_ssl_context"])
+    try:
+        async with connected_pair(KnownAnswers(), **options) as requester:
+            assert await requester.request_response(Payload(b"ping")) == Payload(b"ping")
+    except ValueError as error:
+        (uri,) = re.findall(r"needs an address: give connected_pair uri='(.*)', too", str(error))
+        async with connected_pair(KnownAnswers(), uri, **options) as requester:
+            assert await requester.request_response(Payload(b"ping")) == Payload(b"ping")
+
+
+def _options(function) -> dict[str, object]:
+    only_for_types = {"OutgoingMiddleware": OutgoingMiddleware}
+    found = signature(function, eval_str=True, locals=only_for_types).parameters.values()
+    return {each.name: each.annotation for each in found if each.kind is each.KEYWORD_ONLY}
+
+
+def test_options_are_those_of_both_ends():
+    """What one of them has anew is here too, with its type; its name tells a client's apart."""
+    of_server = _options(serve)
+    del of_server["task_status"]
+    assert get_type_hints(ServeOptions) == of_server
+    taken = signature(serve).parameters
+    expected = {f"client_{k}" if k in taken else k: v for k, v in _options(connect).items()}
+    assert get_type_hints(PairOptions) == of_server | expected
+
+
+async def test_an_unknown_option_of_a_pair():
+    """The error lists the known ones."""
+    with pytest.raises(TypeError, match=r"the option 'leese', but .*, lease, "):
+        async with connected_pair(KnownAnswers(), leese=1):
             raise AssertionError("entered")
 
 
