@@ -10,10 +10,11 @@ from typing import Final
 import attrs
 
 from benchmarks.lumberjack.filebeat_client import filebeat_missing
+from benchmarks.lumberjack.lines import WINDOW
 from benchmarks.spark.bench import CLUSTER, LOCAL, Bench
 from benchmarks.spark.elements import FORMATS
 from benchmarks.spark.events import SCHEMA
-from benchmarks.spark.groups import LATENCY, ROWS, SCALE, SINKS, STREAMS
+from benchmarks.spark.groups import LATENCY, ROWS, SCALE, SHORT, SINKS, STREAMS
 from benchmarks.spark.measuring import (
     Measurement,
     Query,
@@ -23,6 +24,7 @@ from benchmarks.spark.measuring import (
 )
 from benchmarks.spark.rsocket_cases import measure_batch, measure_replay, measure_sink
 from benchmarks.spark.shippers import Shippers
+from benchmarks.spark.short_runs import measure_short, measure_trivial
 from benchmarks.spark.sources import SOCKET_BURST, Feed, Files, Lines, Prepared
 
 __all__ = ["SPARK_CASES", "Run", "SparkCase", "spark_missing"]
@@ -117,6 +119,13 @@ def _rows(title: str, measure: Callable[..., Measurement], name: str, rows: int)
         return measure(bench, master, name, _scaled(rows, scale))
 
     return Run(title=title, measure=scaled, is_ours=name != "json files")
+
+
+def _short(title: str, measure: Callable[[Bench, str, int], Measurement], windows: int) -> Run:
+    def measured(bench: Bench, master: str, scale: float) -> Measurement:
+        return measure(bench, master, windows)
+
+    return Run(title=title, measure=measured, is_ours=title == _OURS)
 
 
 _DECODED: Final = Query(schema=SCHEMA)
@@ -225,6 +234,18 @@ SPARK_CASES: Final = (
             _paced(_OURS, _COMPRESSED, Query(schema=_STAMPED_SCHEMA)),
             _paced(_SOCKET_SOURCE, Lines(), Query(select=_STAMPED_FROM_JSON)),
         ),
+    ),
+    *(
+        SparkCase(
+            name=f"spark/short-{windows * WINDOW}",
+            title=f"{windows * WINDOW or 'no'} new events",
+            group=SHORT,
+            runs=(
+                _short("a trivial source", measure_trivial, windows),
+                _short(_OURS, measure_short, windows),
+            ),
+        )
+        for windows in (0, 1)
     ),
     *(
         SparkCase(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.spark.bench import Bench
     from benchmarks.spark.sources import Feed, Opened, PacedFeed
 
-__all__ = ["Measurement", "Query", "run_batch", "run_drain", "run_paced", "run_stream"]
+__all__ = ["Clock", "Measurement", "Query", "run_batch", "run_drain", "run_paced", "run_stream"]
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +67,7 @@ def _start(spark: Program, opened: Opened, query: Query, directory: object) -> N
     )
 
 
-class _Clock:
+class Clock:
     """Measures from now on."""
 
     def __init__(self, spark: Program, roots: Mapping[str, Sequence[int]]) -> None:
@@ -75,11 +75,17 @@ class _Clock:
         self._before: Final = processor_times(self._roots)
         self.begun: Final = time.time()
 
-    def measured(self, count: int, ended: float, begun: float | None = None) -> Measurement:
+    def measured(
+        self,
+        count: int,
+        ended: float,
+        begun: float | None = None,
+        latencies: Sequence[float] = (),
+    ) -> Measurement:
         """Return what was measured."""
         begun = self.begun if begun is None else begun
         used = spent(self._before, processor_times(self._roots))
-        return Measurement(count=count, seconds=ended - begun, processor=used)
+        return Measurement(count=count, seconds=ended - begun, processor=used, latencies=latencies)
 
 
 def _check(rows: int, events: int) -> None:
@@ -100,7 +106,7 @@ def run_stream(bench: Bench, master: str, feed: Feed, query: Query, events: int)
             opened.begin()
             sent = opened.send(min(events, bench.first))
             spark.ask("rows", count=sent)
-            clock, warm = _Clock(spark, opened.roots), sent
+            clock, warm = Clock(spark, opened.roots), sent
             while sent < warm + events:
                 sent += opened.send(min(warm + events - sent, opened.most))
                 outcome = spark.ask("rows", count=sent)
@@ -120,7 +126,7 @@ def run_drain(bench: Bench, master: str, feed: Feed, query: Query, events: int) 
         _start(spark, opened, query, directory)
         try:
             first = spark.ask("rows", count=1)
-            clock = _Clock(spark, opened.roots)
+            clock = Clock(spark, opened.roots)
             outcome = spark.ask("rows", count=sent)
             count = sent - first["count"]
             if not count:
@@ -147,7 +153,7 @@ def run_paced(
             opened.begin()
             sent = opened.pace(rate, min(seconds, 2.0))
             spark.ask("rows", count=sent)
-            clock, warm = _Clock(spark, opened.roots), sent
+            clock, warm = Clock(spark, opened.roots), sent
             sent += opened.pace(rate, seconds)
             outcome = spark.ask("rows", count=sent)
             measured = clock.measured(sent - warm, outcome["ended"])
@@ -162,6 +168,6 @@ def run_batch(
     spark: Program, command: Mapping[str, Any], rows: int, roots: Mapping[str, Sequence[int]]
 ) -> Measurement:
     """Measure a batch query with so many rows."""
-    clock = _Clock(spark, roots)
+    clock = Clock(spark, roots)
     outcome = spark.ask("batch", **command)
     return clock.measured(rows, clock.begun + outcome["elapsed"])

@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks.report import cell, microseconds, ratio, table
 from benchmarks.spark.bench import LOCAL
 from benchmarks.spark.cases import Run, SparkCase
-from benchmarks.spark.groups import LATENCY, ROWS, SCALE, SINKS, SPARK_GROUPS, STREAMS
+from benchmarks.spark.groups import LATENCY, ROWS, SCALE, SHORT, SINKS, SPARK_GROUPS, STREAMS
 from benchmarks.spark.measuring import Measurement
 from benchmarks.spark.processor import DRIVER, JVM, WORKERS
 from benchmarks.spark.running import SparkResults
@@ -37,6 +37,10 @@ NOTES: Final = {
         time of the batch's file in the log of the table, `_spark_metadata`: it makes the rows
         visible to readers. The agent sends 100 events each 10 ms on one connection, compressed to
         the collector, as lines to the `socket` source.""",
+    SHORT: """
+        A query with `availableNow` that runs for the third time with its checkpoint: from its start
+        to its end, and to its first trigger, in ms. The session is warm, the sink is `noop`, the
+        events are read as they came. The trivial source asks nobody, and makes its rows.""",
     ROWS: """
         Elements have four columns and about 128 bytes as JSON. An element in Arrow has 4096 of
         these rows. `binary` and `utf8` give the bytes as one column. Two partitions, one
@@ -86,6 +90,8 @@ def absent_lines(cases: Sequence[SparkCase], results: SparkResults) -> list[str]
 
 
 def _header(group: str) -> list[str]:
+    if group == SHORT:
+        return ["case", "stack", "run, ms", "first trigger, ms", "Spark, ms", "of it Python, ms"]
     header = ["case", "stack", "rows" if group in (ROWS, SINKS) else "events", "first ÷ it"]
     if group == LATENCY:
         header += ["p50, ms", "p99, ms"]
@@ -119,6 +125,13 @@ def _cells(
             else ""
         )
 
+    if group == SHORT:
+        spent = [
+            [sum(each.processor.get(name, 0.0) for name in names) for each in measured]
+            for names in (_SPARK, _PYTHON)
+        ]
+        times = [[each.seconds for each in measured], [each.latencies[0] for each in measured]]
+        return [run.title, *map(_milliseconds, [*times, *spent])]
     cells = [run.title, cell([_rate(each) for each in measured], "/s"), compare(_rate)]
     if group == LATENCY:
         cells += [_milliseconds([each.latencies[n] for each in measured]) for n in (0, 1)]

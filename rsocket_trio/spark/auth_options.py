@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from .. import Authentication, BearerAuthentication, SimpleAuthentication
+from typing import TYPE_CHECKING
+
 from .options import Options
+
+if TYPE_CHECKING:
+    from .. import Authentication
 
 __all__ = ["read_authentication"]
 
@@ -20,10 +24,14 @@ def read_authentication(options: Options) -> Authentication | None:
     username, password = options.text("auth.username", None), options.text("auth.password", None)
     if (username is None) != (password is None):
         raise ValueError("the options auth.username and auth.password go together")
+    if token is not None and username is not None:
+        raise ValueError("give auth.token, or auth.username and auth.password, not both")
+    if token is None and username is None:
+        return None
+    from .. import BearerAuthentication, SimpleAuthentication
+
     if token is not None:
-        if username is not None:
-            raise ValueError("give auth.token, or auth.username and auth.password, not both")
         return BearerAuthentication(token)
-    if username is not None and password is not None:
-        return SimpleAuthentication(username, password)
-    return None
+    assert username is not None
+    assert password is not None
+    return SimpleAuthentication(username, password)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-)
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
-from .columns import Layout, default_layout, default_schema, layout_for
-from .sinks.lumberjack_sink.writer import lumberjack_stream_writer, lumberjack_writer
-from .spool_source.batch_reader import LumberjackBatchReader
-from .spool_source.settings import SourceSettings
-from .spool_source.stream_reader import LumberjackStreamReader
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+    from .columns import Layout
+    from .spool_source.settings import SourceSettings
 
 __all__ = ["LumberjackDataSource"]
 
@@ -31,30 +32,49 @@ class LumberjackDataSource(DataSource):
         """Return the name of the format."""
         return "lumberjack"
 
+    # Each of Spark's processes calls one method, and imports what this needs.
+
     def schema(self) -> StructType:
         """Return the columns of a read without a schema of the user."""
-        return default_schema(include_raw=SourceSettings.read(self.options).include_raw)
+        from .columns import default_schema
+
+        return default_schema(include_raw=self._settings().include_raw)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
-        settings = SourceSettings.read(self.options)
+        from .spool_source.batch_reader import LumberjackBatchReader
+
+        settings = self._settings()
         return LumberjackBatchReader(settings, _layout(schema, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream."""
-        settings = SourceSettings.read(self.options)
+        from .spool_source.stream_reader import LumberjackStreamReader
+
+        settings = self._settings()
         return LumberjackStreamReader(settings, _layout(schema, settings))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch."""
+        from .sinks.lumberjack_sink.writer import lumberjack_writer
+
         return lumberjack_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a stream."""
+        from .sinks.lumberjack_sink.writer import lumberjack_stream_writer
+
         return lumberjack_stream_writer(self.options, schema, overwrite)
+
+    def _settings(self) -> SourceSettings:
+        from .spool_source.settings import SourceSettings
+
+        return SourceSettings.read(self.options)
 
 
 def _layout(schema: StructType, settings: SourceSettings) -> Layout:
+    from .columns import default_layout, default_schema, layout_for
+
     if schema == default_schema(include_raw=settings.include_raw):
         return default_layout(schema)
     return layout_for(schema, mode=settings.mode, corrupt_column=settings.corrupt_column)

@@ -40,6 +40,8 @@ _OF_SPOOL: Final = (
     "endingOffsets",
     "maxRowsPerTrigger",
     "maxBytesPerTrigger",
+    "minRowsPerTrigger",
+    "maxTriggerDelayMs",
     "minPartitions",
     "failOnDataLoss",
     "trimOn",

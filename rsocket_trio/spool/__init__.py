@@ -32,28 +32,33 @@ The modules, in reading order:
 
 from __future__ import annotations
 
-from .batch import Batch, StoredBatch
-from .config import Retention, SpoolConfig
-from .description import SpoolDescription, describe_spool
-from .errors import (
-    BatchTooLarge,
-    NotASpool,
-    OffsetNotStored,
-    OffsetTrimmed,
-    SpoolClosed,
-    SpoolError,
-    SpoolFailed,
-    SpoolLocked,
-    SpoolRestored,
-    SpoolTooNew,
-    WrongSpool,
-)
-from .instances import ConsumerInstance
-from .offline import read_range
-from .queries import BatchesAhead
-from .reach import find_reach, find_since
-from .reader import SpoolReader
-from .spool import Spool, SpoolStatistics, open_spool
+from typing import TYPE_CHECKING
+
+from ..lazy import homes_of, lazily
+
+if TYPE_CHECKING:
+    from .batch import Batch, StoredBatch
+    from .config import Retention, SpoolConfig
+    from .description import SpoolDescription, describe_spool
+    from .errors import (
+        BatchTooLarge,
+        NotASpool,
+        OffsetNotStored,
+        OffsetTrimmed,
+        SpoolClosed,
+        SpoolError,
+        SpoolFailed,
+        SpoolLocked,
+        SpoolRestored,
+        SpoolTooNew,
+        WrongSpool,
+    )
+    from .instances import ConsumerInstance
+    from .offline import read_range
+    from .queries import BatchesAhead
+    from .reach import find_reach, find_since
+    from .reader import SpoolReader
+    from .spool import Spool, SpoolStatistics, open_spool
 
 __all__ = [
     "Batch",
@@ -83,3 +88,26 @@ __all__ = [
     "open_spool",
     "read_range",
 ]
+
+_HOMES = homes_of(
+    {
+        "batch": "Batch StoredBatch",
+        "config": "Retention SpoolConfig",
+        "description": "SpoolDescription describe_spool",
+        "errors": (
+            "BatchTooLarge NotASpool OffsetNotStored OffsetTrimmed SpoolClosed SpoolError "
+            "SpoolFailed SpoolLocked SpoolRestored SpoolTooNew WrongSpool"
+        ),
+        "instances": "ConsumerInstance",
+        "offline": "read_range",
+        "queries": "BatchesAhead",
+        "reach": "find_reach find_since",
+        "reader": "SpoolReader",
+        "spool": "Spool SpoolStatistics open_spool",
+    }
+)
+"""The module of each public name, imported when it is used first: a reader
+needs no writer."""
+
+if not TYPE_CHECKING:  # A type checker would think that the package has every name.
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import trio
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMinRows
 from pyspark.sql.types import LongType, StructType
 
 from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
@@ -343,6 +344,54 @@ def test_available_now_ends(collectors, start):
         query.process_all()
         assert numbers(checkpoint, one) == list(range(6 * run + 5))
         assert numbers(checkpoint, two) == list(range(3 * run + 3))
+
+
+def test_available_now_waits_for_nothing_new(collectors, start):
+    """Its end is fixed before it begins, so no news can come: a day would pass otherwise."""
+    one, two = collectors(), collectors()
+    checkpoint = Checkpoint()
+    one.ship(3)
+    for _ in range(2):
+        options = {"pollTimeoutMs": "86400000"}
+        start(checkpoint, one, two, available_now=True, **options).process_all()
+        assert numbers(checkpoint) == [0, 1, 2]
+
+
+def test_few_events_wait_for_more(collectors, start):
+    """The first batch does not wait; AvailableNow, and a run that reads all, never do."""
+    one, two = collectors(), collectors()
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, two, minRowsPerTrigger="5")
+    assert query._limit == ReadMinRows(5)
+    one.ship(1)
+    query.process_all()
+    assert numbers(checkpoint) == [0]
+    one.ship(2)
+    two.ship(2)
+    assert query.trigger() is None
+    two.ship(1)
+    assert len(query.trigger()) == 5
+    one.ship(1)
+    assert query.trigger() is None
+    query._limit = ReadAllAvailable()
+    assert len(query.trigger()) == 1
+    two.ship(1)
+    assert query.trigger() is not None
+    query = start(checkpoint, one, two, minRowsPerTrigger="5", available_now=True)
+    one.ship(1)
+    query.process_all()
+    assert len(checkpoint.rows) == 8
+
+
+def test_few_events_wait_no_longer_than_their_time(collectors, start):
+    one = collectors()
+    checkpoint = Checkpoint()
+    options = {"minRowsPerTrigger": "5", "maxTriggerDelayMs": "1", "pollTimeoutMs": "60000"}
+    query = start(checkpoint, one, **options)
+    query.trigger()
+    for _ in range(2):
+        one.ship(1)
+        assert len(query.trigger()) == 1
 
 
 def test_limits(collectors, start):

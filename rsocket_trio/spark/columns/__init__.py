@@ -15,8 +15,13 @@ The modules, in reading order:
 
 from __future__ import annotations
 
-from .rows import MalformedEvent, record_batches
-from .schemas import Layout, Mode, default_layout, default_schema, layout_for
+from typing import TYPE_CHECKING
+
+from ...lazy import homes_of, lazily
+
+if TYPE_CHECKING:
+    from .rows import MalformedEvent, record_batches
+    from .schemas import Layout, Mode, default_layout, default_schema, layout_for
 
 __all__ = [
     "Layout",
@@ -27,3 +32,15 @@ __all__ = [
     "layout_for",
     "record_batches",
 ]
+
+_HOMES = homes_of(
+    {
+        "rows": "MalformedEvent record_batches",
+        "schemas": "Layout Mode default_layout default_schema layout_for",
+    }
+)
+"""The module of each public name, imported when it is used first: who plans
+a read decodes nothing."""
+
+if not TYPE_CHECKING:  # A type checker would think that the package has every name.
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

@@ -18,10 +18,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...collector import stored_payloads
 from ...errors import RSocketError
-from ...json_texts import write_plain
-from ...lumberjack import InvalidEvent, decode_pairs, split_pairs, stored_events
 from ...spool import StoredBatch
 
 __all__ = ["Events", "is_whole_lines", "split"]
@@ -147,6 +144,9 @@ def _every_second(count: int) -> pa.Array:
 
 
 def _slow(stored: StoredBatch) -> Events:
+    from ...collector import stored_payloads
+    from ...lumberjack import stored_events
+
     if stored.encoding == "payloads":
         return _same([bytes(payload.data) for payload in stored_payloads(stored)])
     events = stored_events(stored)
@@ -163,6 +163,9 @@ def _same(raws: Sequence[bytes]) -> Events:
 
 def _pairs_as_json(raw: bytes) -> bytes:
     """Return an event of version 1 as the JSON text of a mapping."""
+    from ...json_texts import write_plain
+    from ...lumberjack import InvalidEvent, decode_pairs, split_pairs
+
     try:
         pairs = decode_pairs(raw)
     except InvalidEvent:

@@ -23,7 +23,6 @@ from pyspark.sql.types import (
 from ..columns.schemas import exact_schema
 from ..options import Options
 from ..rows.settings import RowSettings, read_row_settings
-from ..sinks.rsocket_sink.writer import rsocket_stream_writer, rsocket_writer
 from ..spool_source.settings import SourceSettings as SpoolSettings
 from ..stored_elements import SpoolBatchReader, SpoolStreamReader, read_spool_settings
 from .batch_reader import BatchReader
@@ -105,10 +104,14 @@ class RSocketDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch."""
+        from ..sinks.rsocket_sink.writer import rsocket_writer  # a read needs none
+
         return rsocket_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a stream."""
+        from ..sinks.rsocket_sink.writer import rsocket_stream_writer
+
         return rsocket_stream_writer(self.options, schema, overwrite)
 
 

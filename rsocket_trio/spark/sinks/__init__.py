@@ -21,10 +21,15 @@ What the two sinks share:
 
 from __future__ import annotations
 
-from .receiving.committed import CommittedBatch, PayloadReader, RowReader
-from .receiving.limits import SinkLimits
-from .receiving.receiver import SinkReceiver, SinkStatistics, sink_receiver
-from .receiving.sqlite_store import SinkDirectoryError
+from typing import TYPE_CHECKING
+
+from ...lazy import homes_of, lazily
+
+if TYPE_CHECKING:
+    from .receiving.committed import CommittedBatch, PayloadReader, RowReader
+    from .receiving.limits import SinkLimits
+    from .receiving.receiver import SinkReceiver, SinkStatistics, sink_receiver
+    from .receiving.sqlite_store import SinkDirectoryError
 
 __all__ = [
     "CommittedBatch",
@@ -36,3 +41,17 @@ __all__ = [
     "SinkStatistics",
     "sink_receiver",
 ]
+
+_HOMES = homes_of(
+    {
+        "receiving.committed": "CommittedBatch PayloadReader RowReader",
+        "receiving.limits": "SinkLimits",
+        "receiving.receiver": "SinkReceiver SinkStatistics sink_receiver",
+        "receiving.sqlite_store": "SinkDirectoryError",
+    }
+)
+"""The module of each public name, imported when it is used first: a writer
+needs no receiver."""
+
+if not TYPE_CHECKING:  # A type checker would think that the package has every name.
+    __getattr__, __dir__ = lazily(globals(), _HOMES)

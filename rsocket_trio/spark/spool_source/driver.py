@@ -11,7 +11,6 @@ import trio
 
 from ...spool import NotASpool, describe_spool
 from ..trio_thread import TrioThread
-from .embedded import Embedded
 from .fleet import Fleet
 from .settings import SourceSettings
 
@@ -35,6 +34,9 @@ class SourceDriver:
         if not uris and settings.spool is not None:
             if not settings.listen and not settings.subscribe:
                 _check_spool(settings.spool)
+            # The readers of collectors need no server.
+            from .embedded import Embedded
+
             embedded = Embedded(
                 settings.spool,
                 settings.listen,

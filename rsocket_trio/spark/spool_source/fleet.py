@@ -78,6 +78,7 @@ class Fleet:
         self._target: Offsets | None = None
         self._start = Offsets()
         self._committed: Offsets | None = None
+        self._due = -math.inf  # when a batch may be smaller than `minRowsPerTrigger`
         self._news: Questions[int]
         self._begins: Questions[Need]
         self._reaches: Questions[int]
@@ -169,7 +170,11 @@ class Fleet:
             # Spark ends AvailableNow when there is no news. So events that are known to be there
             # are news, as long as their collector may still answer.
             patience = self._settings.collector_timeout if waiting else self._settings.poll_timeout
-            if end != start or trio.current_time() >= began_at + patience:
+            if (
+                end != start
+                or self._has_reached_target(start)
+                or trio.current_time() >= began_at + patience
+            ):
                 return end
             with trio.move_on_after(pause):
                 await self._changed.wait()
@@ -245,6 +250,11 @@ class Fleet:
         return {each: known[each].at for each in wanted & known.keys()}
 
     # -- the parts
+
+    def _has_reached_target(self, start: Offsets) -> bool:
+        """Return whether AvailableNow has read all that there was: no news can come."""
+        target = self._target
+        return target is not None and all(start.get(each, -1) >= target[each] for each in target)
 
     def _check_known(self) -> None:
         if not self._any_known():
@@ -390,6 +400,12 @@ class Fleet:
                 places[spool_id] = Need(place.offset, info.epoch)
                 available[spool_id] = head - place.offset
         end |= await self._begin(held, new, ROUND)
+        if (
+            sum(available.values()) < (limit.least or 0)
+            and self._target is None  # AvailableNow has a last batch, however small it is.
+            and trio.current_time() < self._due
+        ):
+            available = {}
         waiting = unknown or bool(available)
         if limit.size is not None and available:
             await self._reach(held, places, available, limit.size)
@@ -397,6 +413,7 @@ class Fleet:
             available = share(available, limit.rows)
         for spool_id, count in available.items():
             if count:
+                self._due = trio.current_time() + self._settings.max_delay
                 end[spool_id] = Need(places[spool_id].offset + count, places[spool_id].epoch)
         # Without a place, this would be a new query, which begins at `startingOffsets`.
         return self._offsets(end) if end else start, waiting

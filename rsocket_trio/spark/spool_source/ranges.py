@@ -38,10 +38,12 @@ class Limit:
     Attributes:
         rows: Events of all collectors together.
         size: Bytes of all collectors together.
+        least: Events of all collectors together; fewer wait for more, or for their time.
     """
 
     rows: int | None = None
     size: int | None = None
+    least: int | None = None
 
 
 @attrs.frozen(order=True)

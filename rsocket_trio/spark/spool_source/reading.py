@@ -10,14 +10,13 @@ import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
 from ...errors import RSocketError
 from ...log_policy import logger
-from ...metadata import Authentication
 from ...spool import (
     NotASpool,
     OffsetNotStored,
@@ -33,6 +32,9 @@ from ...uri import shown
 from ..tls_options import TlsSettings
 from ..trio_thread import TrioThread
 from .source_errors import DataLost, RangeUnreadable
+
+if TYPE_CHECKING:
+    from ...metadata import Authentication
 
 __all__ = ["Place", "open_stored", "read_stored"]
 

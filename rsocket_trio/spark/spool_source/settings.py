@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal, Self, cast
 
 import attrs
 
-from ...metadata import Authentication
 from ...uri import shown_all
 from ..auth_options import read_authentication
 from ..columns import Mode
@@ -19,6 +18,7 @@ from .offsets import StartingOffsets, parse_starting_offsets
 
 if TYPE_CHECKING:
     from ...collector import Subscription
+    from ...metadata import Authentication
 
 __all__ = ["SourceSettings"]
 
@@ -26,6 +26,8 @@ _MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _LEASE: Final = 7 * 24 * 60 * 60 * 1000
 """Milliseconds: a query may be stopped over the longest weekend."""
 _LONGEST_LEASE: Final = 10 * 365 * 24 * 60 * 60 * 1000
+_DELAY: Final = 15 * 60 * 1000
+"""Milliseconds: as Kafka's source waits for `minOffsetsPerTrigger`."""
 _TRIM_ON: Final = ("start", "commit")
 
 
@@ -45,6 +47,8 @@ class SourceSettings:
     ending: StartingOffsets = "latest"
     max_rows: int | None = None
     max_bytes: int | None = None
+    min_rows: int | None = None
+    max_delay: float = 900.0
     min_partitions: int | None = None
     fail_on_data_loss: bool = True
     trim_on: Literal["start", "commit"] = "start"
@@ -79,6 +83,8 @@ class SourceSettings:
             ),
             max_rows=options.integer("maxRowsPerTrigger", None, 1),
             max_bytes=options.size("maxBytesPerTrigger", None, 1),
+            min_rows=options.integer("minRowsPerTrigger", None, 1),
+            max_delay=options.milliseconds("maxTriggerDelayMs", _DELAY),
             min_partitions=options.integer("minPartitions", None, 1, 10_000),
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
             trim_on=cast("Literal['start', 'commit']", options.choice("trimOn", _TRIM_ON, "start")),
@@ -113,6 +119,15 @@ class SourceSettings:
             raise ValueError(
                 "the options auth.token, auth.username and auth.password are for collectors: they"
                 " need the option collectors"
+            )
+        if (
+            self.min_rows is not None
+            and self.max_rows is not None
+            and self.min_rows > self.max_rows
+        ):
+            raise ValueError(
+                f"minRowsPerTrigger is {self.min_rows}, and maxRowsPerTrigger {self.max_rows}: a"
+                " microbatch cannot have both"
             )
         if not 0 < len(self.consumer) <= 200:
             raise ValueError("the option consumer must have 1 to 200 characters")

@@ -12,18 +12,17 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
-from ..columns import Layout, record_batches
 from .offsets import Offsets
-from .planning import RangePartition, plan
 from .ranges import Limit, ranges_between
-from .reading import read_stored
-from .settings import SourceSettings
 
 if TYPE_CHECKING:
+    from ..columns import Layout
     from .driver import SourceDriver
+    from .settings import SourceSettings
 
 __all__ = ["LumberjackStreamReader", "read_partition"]
 
@@ -49,7 +48,8 @@ class LumberjackStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _running(self) -> SourceDriver:
         if self._driver is None:
-            # The tasks import this module too, and need neither clients nor servers.
+            # The tasks import this module too, and need neither clients nor servers. Who makes a
+            # reader only to send it to them needs nothing at all.
             from .driver import SourceDriver, stop_on_sigterm
 
             stop_on_sigterm()
@@ -69,13 +69,13 @@ class LumberjackStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def _limit(self, limit: ReadLimit) -> Limit:
         if isinstance(limit, ReadAllAvailable):
             return Limit()
-        # Spark hands back one limit only.
+        # Spark hands back one limit only, and `ReadAllAvailable` for a run that is to read all.
         rows, size = self._settings.max_rows, self._settings.max_bytes
         if isinstance(limit, ReadMaxRows):
             rows = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
             size = limit.max_bytes
-        return Limit(rows=rows, size=size)
+        return Limit(rows=rows, size=size, least=self._settings.min_rows)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit that the options set."""
@@ -83,6 +83,8 @@ class LumberjackStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             return ReadMaxRows(self._settings.max_rows)
         if self._settings.max_bytes is not None:
             return ReadMaxBytes(self._settings.max_bytes)
+        if self._settings.min_rows is not None:
+            return ReadMinRows(self._settings.min_rows)
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -99,6 +101,8 @@ class LumberjackStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         ranges = ranges_between(Offsets.from_json(start), Offsets.from_json(end))
         if not ranges:
             return []
+        from .planning import plan
+
         driver = self._running()
         spools = {each.spool_id for each in ranges}
         return plan(ranges, driver.thread.run(driver.fleet.locate, spools), self._settings)
@@ -120,6 +124,10 @@ class LumberjackStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
 def read_partition(partition: InputPartition, layout: Layout) -> Iterator[pa.RecordBatch]:
     """Iterate over the record batches of a partition."""
+    from ..columns import record_batches
+    from .planning import RangePartition
+    from .reading import read_stored
+
     if not isinstance(partition, RangePartition):  # Spark makes one if there are none.
         return iter(())
     place = partition.place
