@@ -34,6 +34,7 @@ from rsocket_trio.reactive_streams import open_iter
 from rsocket_trio.ttrpc import Method, MethodKind
 from tests.gated import LOCAL
 from tests.lumberjack.receiving import full_window, sender_to
+from tests.waiting import until
 
 TICKS = Method.raw("demo.Peers", "Ticks", MethodKind.SERVER_STREAM)
 STUCK = Method.raw("demo.Peers", "Stuck", MethodKind.SERVER_STREAM)
@@ -171,7 +172,10 @@ async def test_the_end_of_one_connection(wire, nursery):
         await other.began.wait()
         while len(server.peers()) == 1:
             await trio.sleep(0.01)
-        peer.end("you are tired", grace=0.1)
+        peer.end("you are tired", grace=60)
+        if wire != "lumberjack":
+            await until(lambda: b"bye" in one.items)
+            peer.end("you are tired", grace=0.1)
         while len(server.peers()) == 2 or peer in peers:
             await trio.sleep(0.01)
         assert other.errors == []
@@ -216,7 +220,7 @@ async def test_calls_with_an_authentication_of_their_own(nursery):
 
 
 @pytest.mark.parametrize("of_ttrpc", [True, False])
-async def test_authentications_run_out_on_other_wires(nursery, of_ttrpc):
+async def test_authentications_run_out_on_other_wires(mock_clock, nursery, of_ttrpc):
     """With the connection's own on rsio, and with that of the call on ttrpc."""
 
     async def soon(auth, facts):
@@ -236,12 +240,14 @@ async def test_authentications_run_out_on_other_wires(nursery, of_ttrpc):
         async with ttrpc.connect(server.uris[0]) as client:
             async with client.server_stream(STUCK, b"") as items:
                 assert await items.receive() == b"tick"
+                mock_clock.jump(0.05)
                 with pytest.raises(ttrpc.Unauthenticated, match="has run out"):
                     await items.receive()
     else:
         async with rsio.connect(server.uris[0]) as connection:
             async with open_iter(connection.publisher("demo.Peers/Stuck")) as items:
                 assert await anext(items) == b"tick"
+                mock_clock.jump(0.05)
                 with pytest.raises(rsio.PublisherError, match="has run out"):
                     await anext(items)
     await server.aclose(grace=0)

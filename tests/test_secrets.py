@@ -50,6 +50,7 @@ from rsocket_trio.ttrpc.server.call import Call, Facts
 from rsocket_trio.ttrpc.server.service import BoundMethod
 from rsocket_trio.uri import Uri, parse_uri, shown
 from rsocket_trio.wires import wire_of
+from tests.ports import held_port
 from tests.programs import ROOT
 from tests.rsio.engine_scenes import pair as rsio_pair
 
@@ -245,18 +246,16 @@ def test_every_text_shows_an_address_by_one_function():
 
 async def test_a_connection_that_cannot_be_made():
     """The text goes into logs."""
-    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
-    port = listener.socket.getsockname()[1]
-    await listener.aclose()
-    for dial in (
-        lambda: connect(f"ws://127.0.0.1:{port}{QUERY}"),
-        lambda: rsio.connect(f"rsio+ws://127.0.0.1:{port}{QUERY}"),
-    ):
-        with pytest.raises(ConnectFailed) as caught:
-            async with dial():
-                raise AssertionError("connected")
-        assert SECRET not in str(caught.value)
-        assert "***" in str(caught.value)
+    with held_port() as port:
+        for dial in (
+            lambda: connect(f"ws://127.0.0.1:{port}{QUERY}"),
+            lambda: rsio.connect(f"rsio+ws://127.0.0.1:{port}{QUERY}"),
+        ):
+            with pytest.raises(ConnectFailed) as caught:
+                async with dial():
+                    raise AssertionError("connected")
+            assert SECRET not in str(caught.value)
+            assert "***" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from itertools import count
@@ -26,6 +25,7 @@ from rsocket_trio.lumberjack import connect as connect_lumberjack
 from rsocket_trio.protocol.retry import Retry
 from tests.collector.running import stored
 from tests.kills import kills, report
+from tests.ports import held_port
 from tests.programs import environment
 from tests.waiting import until
 
@@ -46,9 +46,7 @@ class Collecting:
 
     def __init__(self, directory):
         self._directory = directory
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            self.port = listener.getsockname()[1]
+        self._held = held_port()
         self.process = None
 
     def start(self, when):
@@ -72,10 +70,12 @@ class Collecting:
         return self.process.stdout.readline().strip()
 
     def __enter__(self):
+        self.port = self._held.__enter__()
         return self
 
-    def __exit__(self, *_error):
+    def __exit__(self, *error):
         self.end()
+        self._held.__exit__(*error)
 
     def end(self):
         self.process.kill()

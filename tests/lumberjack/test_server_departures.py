@@ -65,9 +65,10 @@ async def leave(server, stuck, version, how, client_context=None, size=MUCH):
     """Send more than the server reads, and leave; wait until the handler is cancelled."""
     one = full_window(1, 1, version)
     async with sender_to(server, client_context) as sender:
-        with trio.move_on_after(0.3):
-            await sender.send(one * (size // len(one)))
-        await stuck.begun.wait()
+        async with trio.open_nursery() as sending:
+            sending.start_soon(sender.send, one * (size // len(one)))
+            await stuck.begun.wait()
+            sending.cancel_scope.deadline = trio.current_time() + 0.3
         carrier = sender.stream.transport_stream if client_context else sender.stream
         how(carrier)
         if client_context:
@@ -184,6 +185,7 @@ async def test_a_sender_that_stays(version, caplog):
         server = await nursery.start(partial(serve, slow, ADDRESS, config=CONFIG))
         async with sender_to(server) as sender:
             await sender.send(full_window(1, 1, version) * 200)
+            await until(lambda: server.statistics().held_batches == 2)
             await trio.sleep(0.3)
             assert server.statistics().held_batches == 2
             gate.set()

@@ -329,21 +329,25 @@ async def test_a_handler_that_loses_its_connection(caplog):
     lost = []
 
     async def handler(batch):
-        with trio.CancelScope(shield=True):
-            await trio.sleep(0.1)  # The sender resets the connection meanwhile.
-            for n in range(1, 4):
-                try:
-                    await batch.ack(n)
-                except ConnectionLost as error:
-                    lost.append(n)
-                    if n == 3:
-                        raise error
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:  # The sender has reset the connection.
+            with trio.CancelScope(shield=True):
+                for n in range(1, 4):
+                    try:
+                        await batch.ack(n)
+                    except ConnectionLost as error:
+                        lost.append(n)
+                        if n == 3:
+                            raise error
 
+    begun = trio.Event()
     async with assert_no_leaks(), trio.open_nursery() as nursery:
         server = await nursery.start(serve, handler, ADDRESS)
         async with sender_to(server) as sender:
             await sender.send(full_window(3))
-            await trio.sleep(0.05)
+            await begun.wait()
         while server.statistics().connections:
             await trio.sleep(0.01)
         await server.aclose()

@@ -12,6 +12,7 @@ from rsocket_trio.lumberjack import LumberjackConfig, LumberjackLimits, encode_b
 from rsocket_trio.lumberjack.server.room import Room
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
 from tests.lumberjack.vectors import ack, window
+from tests.waiting import until
 
 
 class Gate:
@@ -97,15 +98,22 @@ async def test_a_flooding_sender_is_stopped():
     sent = 0
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, gate, ADDRESS)
-        async with sender_to(server) as sender:
-            with trio.move_on_after(0.5):
+        async with sender_to(server) as sender, trio.open_nursery() as flooding:
+
+            async def flood():
+                nonlocal sent
                 while True:
                     await sender.send(data)
                     sent += 1
+
+            flooding.start_soon(flood)
+            await until(lambda: server.statistics().held_batches == 3)
+            await trio.sleep(0.5)
             assert sent < 40  # What the buffers of the system hold.
             statistics = server.statistics()
             assert statistics.held_batches == 3
             assert statistics.held_size < 3.1e6
+            flooding.cancel_scope.cancel()
         await server.aclose(grace=0)
 
 

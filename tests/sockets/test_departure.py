@@ -11,6 +11,7 @@ import trio
 from rsocket_trio import os_support
 from rsocket_trio.sockets.departure import has_left, is_gone, wait_gone
 from rsocket_trio.sockets.direct import direct
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not os_support.POLL_HANGUP, reason="the system does not tell")
 
@@ -40,8 +41,7 @@ async def test_a_peer_that_closes_its_sending_half(make, wrap):
         await there.send_all(b"unread")
         assert not has_left(wrap(here))
         await there.send_eof()
-        await trio.sleep(0.01)
-        assert has_left(wrap(here))
+        await until(lambda: has_left(wrap(here)))
         assert not is_gone(wrap(here))
 
 
@@ -58,8 +58,7 @@ async def test_a_peer_on_tcp_that_resets():
     async with here:
         there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await there.aclose()
-        await trio.sleep(0.01)
-        assert is_gone(here)
+        await until(lambda: is_gone(here))
 
 
 @pytest.mark.parametrize("wakes", [True, False], ids=["epoll", "poll"])

@@ -177,10 +177,15 @@ async def test_a_write_between_a_bad_record_and_its_error_keeps_the_reason(pair)
 async def test_a_cancelled_write_breaks_the_stream():
     """A part of a record may have left, so nothing may follow it."""
     one, other = await connected(ssl.TLSVersion.TLSv1_3)
-    with trio.move_on_after(0.01):
-        await trio.lowlevel.checkpoint()
-        one.transport_stream.send_stream.send_all_hook = trio.sleep_forever
+    with trio.CancelScope() as scope:
+
+        async def cut():
+            scope.cancel()
+            await trio.sleep_forever()
+
+        one.transport_stream.send_stream.send_all_hook = cut
         await one.send_all(b"x" * 100)
+    assert scope.cancelled_caught
     with pytest.raises(trio.BrokenResourceError, match="a write of this stream was cut off"):
         await one.send_all(b"more")
     await other.aclose()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from rsocket_trio.spark.spark_session import start
+from tests.ports import held_port
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +32,6 @@ def spark(tmp_path_factory):
 
 @pytest.fixture
 def dead_port():
-    """A port at which nothing listens."""
-    with socket.socket() as held:
-        # Bound and not listening: nothing else can take the port meanwhile.
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
+    """A port at which nothing listens, unless the test does."""
+    with held_port() as port:
+        yield port

@@ -23,6 +23,7 @@ from rsocket_trio.spark.spool_source.embedded import Embedded, socket_uri
 from rsocket_trio.spark.trio_thread import TrioThread
 from rsocket_trio.spool import NotASpool, describe_spool, open_spool
 from rsocket_trio.uri import parse_uri
+from tests.ports import held_port
 from tests.spark.engine import Checkpoint, Query, read_batch
 
 NUMBERS = StructType().add("n", LongType())
@@ -38,9 +39,8 @@ def runtime_directory(monkeypatch):
 
 @pytest.fixture
 def port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    with held_port() as port:
+        yield port
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 
 import pytest
@@ -136,11 +135,9 @@ def test_limit_in_the_middle_of_a_range(spark, collector):
     assert rows.count() == 100_000
 
 
-def test_a_union_of_two_reads(reads, tmp_path, to_parquet, written):
+def test_a_union_of_two_reads(reads, tmp_path, to_parquet, written, dead_port):
     """Both reads share one embedded collector, also in the second run on the checkpoint."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        uri = f"lumberjack://127.0.0.1:{free.getsockname()[1]}"
+    uri = f"lumberjack://127.0.0.1:{dead_port}"
     rows = reads(listen=uri, spool=str(tmp_path / "spool")).schema("n long, _offset long").load()
     thread = TrioThread("sender")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 import trio
 
@@ -16,6 +14,7 @@ from rsocket_trio.spark.spool_source.reading import Place, open_stored
 from rsocket_trio.spark.spool_source.settings import SourceSettings
 from rsocket_trio.spool import open_spool
 from rsocket_trio.testing import cancel_everywhere
+from tests.ports import held_port
 from tests.spark.collectors import json_lines
 
 pytestmark = pytest.mark.chaos
@@ -73,13 +72,10 @@ async def test_the_embedded_collector(tmp_path, monkeypatch):
     """The spool, the port and the socket are free."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     directory = tmp_path / "spool"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        uri = f"lumberjack://127.0.0.1:{free.getsockname()[1]}"
 
     async def run():
         async with trio.open_nursery() as nursery:
-            embedded = Embedded(str(directory), [uri], max_size=2**30, timeout=0.01)
+            embedded = Embedded(str(directory), uris, max_size=2**30, timeout=0.01)
             await nursery.start(embedded.serve)
             nursery.cancel_scope.cancel()
 
@@ -88,4 +84,6 @@ async def test_the_embedded_collector(tmp_path, monkeypatch):
             async with open_spool(directory):
                 pass
 
-    assert await cancel_everywhere(run, check, every_task=True) > 10
+    with held_port() as port:
+        uris = [f"lumberjack://127.0.0.1:{port}"]
+        assert await cancel_everywhere(run, check, every_task=True) > 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import ExitStack
 
 import pytest
 import trio
@@ -182,11 +183,13 @@ async def test_room_after_the_only_append_gives_up(directory):
     async with open_spool(directory, max_size=300) as spool:
         await spool.append(sized(200))
         async with trio.open_nursery() as nursery:
-            with trio.move_on_after(0.02):
-                async with trio.open_nursery() as inner:
-                    inner.start_soon(spool.append, sized(200))
-                    await trio.testing.wait_all_tasks_blocked()
-                    nursery.start_soon(spool.wait_room)
+            async with trio.open_nursery() as inner:
+                inner.start_soon(spool.append, sized(200))
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(spool.wait_room)
+                await trio.testing.wait_all_tasks_blocked()
+                assert spool.full
+                inner.cancel_scope.cancel()
             assert not spool.full
 
 
@@ -319,9 +322,10 @@ async def test_closing_while_the_disk_is_full(directory):
         closed.append(call)
 
     async with trio.open_nursery() as outer:
-        async with open_spool(directory) as spool:
-            await spool.append(lines(2))
-            with faulty(spool) as connection:
+        with ExitStack() as faults:  # to the end: else they could go on while it closes
+            async with open_spool(directory) as spool:
+                await spool.append(lines(2))
+                connection = faults.enter_context(faulty(spool))
                 connection.fail = lambda statement: fault(sqlite3.SQLITE_FULL)
                 outer.start_soon(wait, spool.append, lines(1))
                 outer.start_soon(wait, spool.commit, "me", 1)

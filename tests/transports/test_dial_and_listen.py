@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.sockets.failures import describe_failure
 from rsocket_trio.transports import FrameTransport, accept_transports, open_transport
 from rsocket_trio.uri import Uri, parse_uri
+from tests.ports import held_port
 
 MakePair = Callable[[], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]]
 Serve = Callable[..., Any]
@@ -119,11 +120,9 @@ async def test_an_ipv6_address_is_bound_and_dialled(nursery: trio.Nursery) -> No
 
 
 @pytest.fixture
-def unused_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+def unused_port() -> Iterator[int]:
+    with held_port() as port:
+        yield port
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tls", "ws", "wss"])

@@ -175,13 +175,15 @@ async def test_an_event_that_is_not_true(many: None) -> None:
         try:
             await theirs.send_eof()
             await trio.testing.wait_all_tasks_blocked(0.01)
-            waits = 0
-            with trio.move_on_after(0.05):
+            await ours.wait_received()
+            waits = 1
+            with trio.move_on_after(0.05) as scope:
                 while True:
+                    assert ours.receive_nowait(10) is None
                     await ours.wait_received()
                     waits += 1
-                    assert ours.receive_nowait(10) is None
-            assert 1 <= waits < 5
+            assert scope.cancelled_caught
+            assert waits < 5
         finally:
             os.dup2(kept, number)
             os.close(kept)

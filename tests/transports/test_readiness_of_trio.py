@@ -73,7 +73,7 @@ def test_system_tasks_read_when_the_run_ends(many: None) -> None:
         try:
             await ours.receive_some()
         finally:
-            with trio.CancelScope(shield=True), trio.move_on_after(1):
+            with trio.CancelScope(shield=True), trio.move_on_after(30):
                 await trio.sleep(cushion)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(answer, ours)
@@ -81,7 +81,7 @@ def test_system_tasks_read_when_the_run_ends(many: None) -> None:
                     await theirs.send_all(b"x")
 
     async def wait_shielded(ours: DirectStream, theirs: trio.SocketStream) -> None:
-        with trio.CancelScope(shield=True), trio.move_on_after(1):
+        with trio.CancelScope(shield=True), trio.move_on_after(30):
             received.append(await ours.receive_some())
 
     async def answer(ours: DirectStream) -> None:
@@ -118,7 +118,7 @@ def test_async_generators_read_when_the_run_ends(many: None) -> None:
         try:
             yield
         finally:
-            with trio.CancelScope(shield=True), trio.move_on_after(1):
+            with trio.CancelScope(shield=True), trio.move_on_after(30):
                 async with pair() as (ours, theirs):
                     await theirs.send_all(b"x")
                     received.append(await ours.receive_some())

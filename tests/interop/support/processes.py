@@ -15,6 +15,7 @@ from pathlib import Path
 import trio
 
 from tests.programs import ends_with_stdin, environment
+from tests.waiting import PATIENCE
 
 from .installed import JAVA
 
@@ -29,11 +30,8 @@ __all__ = [
     "tail_of",
 ]
 
-LONGEST = 30.0
-"""Seconds that a peer's program may run: one that does not answer fails its test.
-
-This is no measurement, and many times what any test takes.
-"""
+LONGEST = PATIENCE
+"""Seconds that a peer's program may run: one that does not answer fails its test."""
 
 
 QUICK_JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

@@ -272,47 +272,46 @@ async def test_the_example(root, generation, task, programs, generate, tmp_path,
         )
         return done.returncode, done.stdout.decode()
 
-    with trio.fail_after(60):
-        async with (
-            programs.running(tasks("events", socket)) as events,
-            bound(socket),
-            created(root, generation, bundle, command="exec sleep 1000", events=socket) as client,
-        ):
-            assert (await events.line()).startswith("interop /tasks/create {")
-            await client.unary(task.Start, text(1, root.CONTAINER))
-            assert '"container_id": "one"' in await events.line()
-            status, lines = await run("ps")
-            assert status == 0
-            assert lines.splitlines()[1].split()[:2] == ["one", "RUNNING"]
-            status, said = await run("exec", root.CONTAINER, "--", "sh", "-c", "echo there; exit 3")
-            assert (status, said) == (3, "there\n")
-            assert await run("exec", root.CONTAINER, "--", "no-such-program") == (125, "")
-            async with trio.open_nursery() as nursery:
-                argv = tasks("exec", root.CONTAINER, "--", "sh", "-c", "echo here; exec sleep 1000")
-                stopped = await nursery.start(
-                    partial(
-                        trio.run_process,
-                        argv,
-                        env=environment(),
-                        check=False,
-                        stdout=subprocess.PIPE,
-                    )
+    async with (
+        programs.running(tasks("events", socket)) as events,
+        bound(socket),
+        created(root, generation, bundle, command="exec sleep 1000", events=socket) as client,
+    ):
+        assert (await events.line()).startswith("interop /tasks/create {")
+        await client.unary(task.Start, text(1, root.CONTAINER))
+        assert '"container_id": "one"' in await events.line()
+        status, lines = await run("ps")
+        assert status == 0
+        assert lines.splitlines()[1].split()[:2] == ["one", "RUNNING"]
+        status, said = await run("exec", root.CONTAINER, "--", "sh", "-c", "echo there; exit 3")
+        assert (status, said) == (3, "there\n")
+        assert await run("exec", root.CONTAINER, "--", "no-such-program") == (125, "")
+        async with trio.open_nursery() as nursery:
+            argv = tasks("exec", root.CONTAINER, "--", "sh", "-c", "echo here; exec sleep 1000")
+            stopped = await nursery.start(
+                partial(
+                    trio.run_process,
+                    argv,
+                    env=environment(),
+                    check=False,
+                    stdout=subprocess.PIPE,
                 )
-                assert await stopped.stdout.receive_some() == b"here\n"
-                stopped.send_signal(signal.SIGINT)
-            status, lines = await run("ps")
-            assert len(lines.splitlines()[1].split()) == 3
-            async with trio.open_nursery() as nursery:
-                ended = []
+            )
+            assert await stopped.stdout.receive_some() == b"here\n"
+            stopped.send_signal(signal.SIGINT)
+        status, lines = await run("ps")
+        assert len(lines.splitlines()[1].split()) == 3
+        async with trio.open_nursery() as nursery:
+            ended = []
 
-                async def wait():
-                    ended.append(await run("wait", root.CONTAINER))
+            async def wait():
+                ended.append(await run("wait", root.CONTAINER))
 
-                nursery.start_soon(wait)
-                await client.unary(task.Kill, text(1, root.CONTAINER) + number(3, 9))
-            assert ended == [(137, "")]
-            while "/tasks/exit" not in (line := await events.line()) or '"id": "one"' not in line:
-                pass
+            nursery.start_soon(wait)
+            await client.unary(task.Kill, text(1, root.CONTAINER) + number(3, 9))
+        assert ended == [(137, "")]
+        while "/tasks/exit" not in (line := await events.line()) or '"id": "one"' not in line:
+            pass
 
 
 async def test_the_shim_of_the_page(root, generation, from_page, tmp_path, directory):

@@ -24,6 +24,7 @@ from rsocket_trio.lumberjack.log_handler import worker as worker_module
 from rsocket_trio.lumberjack.log_handler.worker import MARK, Worker
 from rsocket_trio.protocol.retry import Retry
 from tests.lumberjack.log_handler.receiving_thread import receiving
+from tests.ports import held_port
 from tests.waiting import PATIENCE, wait_until
 
 QUICK = ShipperConfig(retry=Retry(initial_delay=0.01, max_delay=0.05))
@@ -154,17 +155,16 @@ def test_a_flood_from_many_threads_adds_up(receiver, log, on_full):
 
 
 def test_a_receiver_that_comes_later(log):
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
-    handler = add(log, f"lumberjack://127.0.0.1:{port}")
-    for number in range(50):
-        log.info("line %d", number)
-    assert not handler.drain(0.2)
-    assert adds_up(handler).queued == 50
-    with receiving(f"lumberjack://127.0.0.1:{port}") as receiver:
-        assert handler.drain(10)
-        assert receiver.messages == [f"line {number}" for number in range(50)]
-        handler.close()
+    with held_port() as port:
+        handler = add(log, f"lumberjack://127.0.0.1:{port}")
+        for number in range(50):
+            log.info("line %d", number)
+        assert not handler.drain(0.2)
+        assert adds_up(handler).queued == 50
+        with receiving(f"lumberjack://127.0.0.1:{port}") as receiver:
+            assert handler.drain(10)
+            assert receiver.messages == [f"line {number}" for number in range(50)]
+            handler.close()
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from tests.interop.support import installed
+from tests.ports import held_port
 
 from .agents import BeatAgent
 from .scene import Scene
@@ -40,9 +39,8 @@ def application(_applications):
 @pytest.fixture
 def port():
     """A port that is free."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
+    with held_port() as port:
+        yield port
 
 
 @pytest.fixture
