@@ -34,7 +34,7 @@ from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
 from .output import json_line
 from .standard_streams import print_bytes
-from .status_table import table
+from .status_table import moment, table
 
 if TYPE_CHECKING:
     import argparse
@@ -122,6 +122,8 @@ def _fields(info: SpoolInfo, numbers: CollectorStatistics) -> dict[str, Any]:
         "oldest": info.oldest,
         "head": info.head,
         "events": info.head - info.oldest,
+        "oldest_at": moment(info.oldest_at),
+        "newest_at": moment(info.newest_at),
         "size": info.size,
         "max_size": info.max_size,
         "full": info.full,

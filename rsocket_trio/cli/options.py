@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import time
+from datetime import datetime
 from keyword import iskeyword
 from math import inf
 from typing import Final
@@ -43,6 +45,7 @@ __all__ = [
     "collector_address",
     "header",
     "lumberjack_address",
+    "moment",
     "offset",
     "origin",
     "pages_address",
@@ -58,6 +61,7 @@ __all__ = [
 ]
 
 _NOBODY: Final = 2**32 - 1  # what the kernel takes for "no id"
+_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _CBOR: Final = "application/cbor"
 _COMPOSITE: Final = "message/x.rsocket.composite-metadata.v0"
 
@@ -473,6 +477,21 @@ def above_zero(text: str) -> float:
     if number == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not greater than 0")
     return number
+
+
+def moment(text: str) -> float:
+    """An argument type: a time, or how long ago it was, as seconds since 1970."""
+    ago = re.fullmatch(r"([0-9]{1,9}) ?(s|m|min|h|d)( ago)?", text, re.ASCII)
+    if ago is not None:
+        return time.time() - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        # Without a time zone, it is the one of this host.
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time, such as 2026-11-27T14:00, 2026-11-27T13:00Z, or 15min (before"
+            " now; also s, h, d)"
+        ) from None
 
 
 def header(text: str) -> tuple[str, str]:

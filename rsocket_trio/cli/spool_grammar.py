@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .commands import Commands, add_command, add_group
-from .options import add_json, offset, positive
+from .options import add_json, moment, offset, positive
 
 __all__ = ["add_spool"]
 
@@ -49,10 +49,17 @@ def _add_read(group: Commands) -> None:
         "print the events of a spool as JSON, one per line",
         "The events stay in the spool. Each event has an offset: 0 for the first one ever, and\n"
         "one more for each that follows.\n\n"
+        "A time TIME is one before now (90s, 15min, 2h or 7d; 15m is the same as 15min), or a\n"
+        "date and a time as in 2026-11-27T14:00, in the time zone of this host, unless it ends\n"
+        "with Z or +01:00. It is compared with the time at which a batch was stored, by the clock\n"
+        "of the host. If this clock was set back, events with other times are printed too, and\n"
+        "none is left out.\n\n"
         "An event that is not valid JSON is printed on standard error, or with --json like the\n"
         "others, as text or in hexadecimal. The exit status is 1 then.",
         "events",
         "events --from 1000 --take 10",
+        "events --since 15min",
+        "events --since 2026-11-27T14:00 --until 2026-11-27T14:30",
         "events --last 10 --follow",
         "events --follow --json | jq 'select(.peer) | .event.message'",
     )
@@ -71,8 +78,21 @@ def _add_read(group: Commands) -> None:
         type=positive,
         help="begin N events before the end; with --follow, further events come after them",
     )
+    where.add_argument(
+        "--since",
+        metavar="TIME",
+        type=moment,
+        help="begin with the first event that was stored at this time, or later",
+    )
     parser.add_argument("--take", metavar="N", type=positive, help="end after N events")
-    parser.add_argument(
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument(
+        "--until",
+        metavar="TIME",
+        type=moment,
+        help="end before the first event that was stored at this time, or later",
+    )
+    end.add_argument(
         "--follow", action="store_true", help="at the end, wait for more events, until Ctrl-C"
     )
     parser.add_argument(

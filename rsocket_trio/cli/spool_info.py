@@ -11,7 +11,7 @@ from .exits import DONE
 from .output import json_line, utc
 from .spool_options import spool_failure
 from .standard_streams import print_bytes
-from .status_table import table
+from .status_table import moment, table
 
 if TYPE_CHECKING:
     import argparse
@@ -44,20 +44,26 @@ def _fields(found: SpoolDescription) -> dict[str, object]:
         "oldest": found.oldest,
         "head": found.head,
         "events": found.head - found.oldest,
+        "oldest_at": moment(found.oldest_at),
+        "newest_at": moment(found.newest_at),
         "batches": found.batches,
         "size": found.size,
         "consumers": dict(found.positions),
-        "instances": [_instance(each, found.head) for each in found.instances],
+        "instances": [_instance(each, found) for each in found.instances],
     }
 
 
-def _instance(each: ConsumerInstance, head: int) -> dict[str, object]:
+def _instance(each: ConsumerInstance, found: SpoolDescription) -> dict[str, object]:
+    now = time.time()
+    # It needs none yet, or the spool is damaged: then it counts as just stored.
+    needed_at = found.needed_at.get(each.offset, now)
     return {
         "consumer": each.consumer,
         "instance": each.name,
         "offset": each.offset,
-        "lag": head - each.offset,
-        "age": max(time.time() - each.seen_at, 0.0),
+        "lag": found.head - each.offset,
+        "lag_seconds": max(now - needed_at, 0.0),
+        "age": max(now - each.seen_at, 0.0),
         "lease": each.lease,
         "lease_left": None if each.lease is None else max(each.lease - each.absent, 0.0),
     }

@@ -11,11 +11,11 @@ from rsocket_trio.collector import stored_payloads
 from rsocket_trio.errors import RSocketError
 from rsocket_trio.lumberjack import InvalidEvent, StoredEvents, stored_events
 from rsocket_trio.metadata import MIME
-from rsocket_trio.spool import OffsetTrimmed, describe_spool, read_range
+from rsocket_trio.spool import OffsetTrimmed, describe_spool, find_since, read_range
 
 from .data_types import DataType
 from .event_lines import event_line, invalid_line
-from .exits import DONE, PEER_ERROR
+from .exits import DONE, PEER_ERROR, USAGE, Failure
 from .output import json_line, render, text_or_hex, utc
 from .spool_options import spool_failure
 from .standard_streams import print_bytes, print_error_bytes
@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
             batches that no Lumberjack receiver and no collector has stored.
         BrokenPipeError: The reader of the output has closed the pipe.
     """
+    if None not in (args.since, args.until) and args.until < args.since:
+        raise Failure("--until is before --since", USAGE)
     status = DONE
     left = args.take
     try:
@@ -66,15 +68,20 @@ def _batches(args: argparse.Namespace) -> Iterator[StoredBatch]:
     while True:
         found = describe_spool(directory)
         spool_id = spool_id or found.spool_id
-        begin = found.oldest if at is None else at
-        if at is None and args.last is not None:
-            begin = max(begin, found.head - args.last)
-            if begin == found.head:  # With --follow, events that come later are all printed.
+        begin, head = found.oldest if at is None else at, found.head
+        if at is None and (args.last is not None or args.since is not None):
+            if args.last is not None:
+                begin = max(begin, head - args.last)
+            else:
+                begin = min(find_since(directory, args.since, spool_id=spool_id), head)
+            if begin == head:  # With --follow, events that come later are all printed.
                 at = begin
-        if begin < found.head or not args.follow:
+        if args.until is not None:
+            head = min(find_since(directory, args.until, spool_id=spool_id), head)
+        if begin < head or not args.follow:
             try:
                 # Also for an empty range: a start that is not stored is an error.
-                end = max(begin, found.head)
+                end = max(begin, head)
                 for batch in read_range(directory, begin, end, spool_id=spool_id):
                     at = batch.stop
                     yield batch

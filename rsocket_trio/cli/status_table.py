@@ -7,7 +7,9 @@ from typing import Any
 
 from rsocket_trio.escapes import escaped
 
-__all__ = ["instance_name", "table"]
+from .output import utc
+
+__all__ = ["instance_name", "moment", "table"]
 
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
@@ -39,13 +41,21 @@ def table(fields: Mapping[str, object], width: int) -> bytes:
 
 def _line(fields: Mapping[str, Any]) -> str:
     name = escaped(instance_name(fields["consumer"], fields["instance"]))
-    parts = [f"{name} at {fields['offset']:,}", f"lag {fields['lag']:,}"]
+    lag = f"lag {fields['lag']:,}"
+    if fields["lag"] and fields["lag_seconds"] is not None:
+        lag += f" ({_duration(fields['lag_seconds'])})"
+    parts = [f"{name} at {fields['offset']:,}", lag]
     if fields.get("connected"):
         return ", ".join([*parts, "connected"])
     parts.append(f"last seen {_duration(fields['age'])} ago")
     if fields["lease"] is not None:
         parts.append(f"lease left {_duration(fields['lease_left'])}")
     return ", ".join(parts)
+
+
+def moment(at: float | None) -> str | None:
+    """Return a time as text; ``None`` if there is none."""
+    return None if at is None else utc(at)
 
 
 def instance_name(consumer: str, instance: str) -> str:

@@ -72,6 +72,8 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         *,
         reach_from: int | None = None,
         reach_size: int | None = None,
+        since: float | None = None,
+        lag_from: int | None = None,
         epoch: str | None = None,
         instances: bool = False,
     ) -> SpoolInfo:
@@ -80,6 +82,8 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         Args:
             reach_from: An offset, to ask also for `SpoolInfo.reach`.
             reach_size: The bytes that batches from this offset on may take, for `SpoolInfo.reach`.
+            since: A time in seconds since 1970, to ask also for `SpoolInfo.since`.
+            lag_from: An offset, to ask also for `SpoolInfo.lag_seconds`.
             epoch: An epoch, to ask also for `SpoolInfo.epoch_end`.
             instances: Ask also for `SpoolInfo.instances`.
 
@@ -97,7 +101,12 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         if (reach_from is None) != (reach_size is None):
             raise ValueError("reach_from and reach_size go together")
         request = InfoRequest(
-            reach_from=reach_from, reach_size=reach_size, epoch=epoch, instances=instances
+            reach_from=reach_from,
+            reach_size=reach_size,
+            since=since,
+            lag_from=lag_from,
+            epoch=epoch,
+            instances=instances,
         )
         return await self._ask(INFO, request)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -18,7 +19,7 @@ from ..spool.instances import check_name
 from .limits import CollectorLimits
 from .messages import InstanceInfo
 
-__all__ = ["Consumers"]
+__all__ = ["Consumers", "lag_seconds"]
 
 _STORE_PART: Final = 1 / 16
 """An absence that has grown by this part of the lease is written down. A collector that is started
@@ -148,11 +149,16 @@ class Consumers:
             seen.pop(name, None)
         await self._spool.forget(consumer, instance=instance)
 
-    def instances(self) -> list[InstanceInfo]:
-        """Return what each instance needs, and whether it is connected."""
-        head, now = self._spool.head, time.time()
+    async def instances(self) -> list[InstanceInfo]:
+        """Return what each instance needs, and whether it is connected.
+
+        Raises:
+            SpoolClosed, SpoolFailed: As `Spool.stored_at`.
+        """
+        stored, head, now = self._spool.instances(), self._spool.head, time.time()
+        lags = await lag_seconds(self._spool, [each.offset for each in stored])
         found = []
-        for each in self._spool.instances():
+        for each in stored:
             known = self._consumers.get(each.consumer)
             seen = None if known is None else known.instances.get(each.name)
             lease = self._limits.instance_timeout if each.lease is None else each.lease
@@ -163,6 +169,7 @@ class Consumers:
                     instance=each.name,
                     offset=each.offset,
                     lag=head - each.offset,
+                    lag_seconds=lags.get(each.offset),
                     age=max(now - each.seen_at, 0.0),
                     connected=seen is not None and seen.connected,
                     lease=lease,
@@ -272,3 +279,19 @@ class Consumers:
                     f"the collector keeps no more positions: {name} is {most}; the status of the"
                     " collector shows all of them, and one that does not come back can be forgotten"
                 )
+
+
+async def lag_seconds(spool: Spool, offsets: Iterable[int]) -> dict[int, float]:
+    """Return how long ago the events at some offsets were stored, of those that are kept.
+
+    It is 0 at the head, and never less, although the clock may have been set back.
+
+    Raises:
+        SpoolClosed, SpoolFailed: As `Spool.stored_at`.
+    """
+    wanted, head, now = set(offsets), spool.head, time.time()
+    behind = {each for each in wanted if each < head}
+    times = await spool.stored_at(behind) if behind else {}
+    return dict.fromkeys({head} & wanted, 0.0) | {
+        each: max(now - at, 0.0) for each, at in times.items()
+    }

@@ -65,6 +65,7 @@ _LAST_TIME: Final = 253_402_300_799
 _offset = whole(0, MAX_OFFSET)
 _lease = number(at_least=0, at_most=_MAX_LEASE)
 _epoch = sized(str, 1, MAX_ID)
+_time = number(at_least=_FIRST_TIME, at_most=_LAST_TIME)
 
 
 def _check_facts(_head: object, _attribute: attrs.Attribute[Any], facts: Mapping[str, str]) -> None:
@@ -79,12 +80,16 @@ class InfoRequest:
     Attributes:
         reach_from: An offset, to ask also for `SpoolInfo.reach`.
         reach_size: The bytes that batches from this offset on may take, for `SpoolInfo.reach`.
+        since: A time in seconds since 1970, to ask also for `SpoolInfo.since`.
+        lag_from: An offset, to ask also for `SpoolInfo.lag_seconds`.
         epoch: An epoch of the spool, to ask also for `SpoolInfo.epoch_end`.
         instances: Ask also for `SpoolInfo.instances`.
     """
 
     reach_from: int | None = None
     reach_size: int | None = None
+    since: float | None = None
+    lag_from: int | None = None
     epoch: str | None = None
     instances: bool = False
 
@@ -98,6 +103,8 @@ class InstanceInfo:
         instance: The name of the instance; empty for a consumer that has none.
         offset: The first offset that it needs. No event from there on is deleted.
         lag: The events from there up to the head.
+        lag_seconds: How long ago the first of them was stored, by the clock of the collector's
+            host; 0 if there is none. None if the collector is of an older version.
         age: Seconds since it said so last, by the clock of the collector's host. It says so at
             least once in a minute while its reader asks for news.
         connected: Whether its connection is open.
@@ -113,6 +120,7 @@ class InstanceInfo:
     connected: bool
     lease: float
     lease_left: float
+    lag_seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -136,6 +144,14 @@ class SpoolInfo:
         reach: The offset up to which batches from ``reach_from`` on take at most ``reach_size``
             bytes; it is behind one batch at least, and at most the head. None if it was not asked
             for.
+        since: The offset of the first event that was stored at the time that was asked for, or
+            later; the head, if there is none. See `rsocket_trio.spool.find_since`. None if it was
+            not asked for, or the collector is of an older version.
+        lag_seconds: How long ago the event at the offset ``lag_from`` was stored, by the clock of
+            the collector's host; 0 at the head. None if it is not kept, or as for ``since``.
+        oldest_at: When the oldest batch was stored, in seconds since 1970, by the same clock. None
+            if there is none, or the collector is of an older version.
+        newest_at: When the last batch was stored; it may be earlier, if the clock was set.
     """
 
     spool_id: str = attrs.field(validator=sized(str, 1, MAX_ID))
@@ -150,6 +166,10 @@ class SpoolInfo:
     epoch_end: int | None = attrs.field(default=None, validator=optional(_offset))
     instances: tuple[InstanceInfo, ...] | None = None
     reach: int | None = attrs.field(default=None, validator=optional(_offset))
+    since: int | None = attrs.field(default=None, validator=optional(_offset))
+    lag_seconds: float | None = attrs.field(default=None, validator=optional(number(at_least=0)))
+    oldest_at: float | None = attrs.field(default=None, validator=optional(_time))
+    newest_at: float | None = attrs.field(default=None, validator=optional(_time))
 
     @head.validator
     def _check_head(self, _attribute: attrs.Attribute[int], head: int) -> None:
@@ -189,7 +209,7 @@ class BatchHead:
     stop: int = attrs.field(validator=_offset)
     encoding: str = attrs.field(validator=sized(str, 0, MAX_ENCODING))
     facts: Mapping[str, str] = attrs.field(validator=[instance_of(Mapping), _check_facts])
-    stored_at: float = attrs.field(validator=number(at_least=_FIRST_TIME, at_most=_LAST_TIME))
+    stored_at: float = attrs.field(validator=_time)
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
-from typing import cast
+from typing import Any, cast
 
 import attrs
 
@@ -12,7 +12,7 @@ from ..payload import Payload
 from ..requester import Requester
 from ..routing import Router
 from ..spool import Spool, SpoolError
-from .consumers import Consumers
+from .consumers import Consumers, lag_seconds
 from .limits import CollectorLimits
 from .messages import (
     FORGET,
@@ -57,15 +57,20 @@ def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Ro
     @router.request_response(INFO)
     async def info(request: InfoRequest) -> SpoolInfo:
         start, size = request.reach_from, request.reach_size
-        reach = None
-        if start is not None and size is not None:
-            try:
-                reach = await spool.reach(start, min(size, _MAX_SIZE))
-            except (SpoolError, ValueError) as error:
-                raise refusal(error) from None
-        found = _info_of(spool, request.epoch)
-        instances = tuple(consumers.instances()) if request.instances else None
-        return attrs.evolve(found, reach=reach, instances=instances)
+        more: dict[str, Any] = {}
+        try:
+            if start is not None and size is not None:
+                more["reach"] = await spool.reach(start, min(size, _MAX_SIZE))
+            if request.since is not None:
+                more["since"] = await spool.since(request.since)
+            if request.lag_from is not None:
+                lags = await lag_seconds(spool, [request.lag_from])
+                more["lag_seconds"] = lags.get(request.lag_from)
+            if request.instances:
+                more["instances"] = tuple(await consumers.instances())
+        except (SpoolError, ValueError) as error:
+            raise refusal(error) from None
+        return attrs.evolve(_info_of(spool, request.epoch), **more)
 
     @router.request_stream(READ)
     async def read(request: ReadRequest, peer: Requester) -> AsyncIterable[Payload]:
@@ -112,6 +117,8 @@ def _info_of(spool: Spool, epoch: str | None = None) -> SpoolInfo:
         oldest=numbers.oldest,
         head=numbers.head,
         size=numbers.size,
+        oldest_at=numbers.oldest_at,
+        newest_at=numbers.newest_at,
         max_size=spool.max_size,
         full=spool.full,
         trouble=numbers.trouble,

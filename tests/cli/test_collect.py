@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import trio
 import trustme
 
 from rsocket_trio import Payload, connect
+from rsocket_trio.cli.output import utc
 from rsocket_trio.collector import connect_collector, payloads_to_store
 from rsocket_trio.spool import describe_spool, open_spool
 from tests.cli.senders import PATIENCE, Sender
@@ -121,6 +124,8 @@ def test_status(start: Callable[..., Collecting], cli: Cli) -> None:
     assert (found["consumers"], found["stored"], found["subscriptions"]) == ({"q": 7}, 1000, [])
     [instance] = found["instances"]
     assert 0 <= instance.pop("age") < 100
+    assert 0 < instance.pop("lag_seconds") < 100
+    assert found["oldest_at"] <= found["newest_at"] <= utc(time.time())
     assert instance == {
         "consumer": "q", "instance": "a\x1b", "offset": 7, "lag": 993, "connected": False,
         "lease": 7200.0, "lease_left": 7200.0,
@@ -129,7 +134,9 @@ def test_status(start: Callable[..., Collecting], cli: Cli) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"head               1,000\n" in done.stdout
     assert b"consumers          q 7\n" in done.stdout
-    assert b"instances          q/a\\x1b at 7, lag 993, last seen " in done.stdout
+    line = rb"instances          q/a\\x1b at 7, lag 993 \(\d+ s\), last seen "
+    assert re.search(line, done.stdout)
+    assert f"oldest at          {found['oldest_at']}\n".encode() in done.stdout
     assert b"ago, lease left 2 h\n" in done.stdout
     assert b"full               no\n" in done.stdout
     assert b"trouble            none\n" in done.stdout

@@ -6,6 +6,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -425,9 +426,59 @@ def test_info(cli: Cli, tmp_path: Path) -> None:
     lines = cli("spool", "info", "events").stdout.decode().splitlines()
     assert lines[0] == f"spool id     {shown['spool_id']}"
     assert lines[-2] == "consumers    report\\x1b 2"
-    assert re.fullmatch(r"instances    report\\x1b at 2, lag 3, last seen \d+ s ago", lines[-1])
+    last = r"instances    report\\x1b at 2, lag 3 \(\d+ s\), last seen \d+ s ago"
+    assert re.fullmatch(last, lines[-1])
+    assert f"newest at    {shown['newest_at']}" in lines
+    assert shown["oldest_at"] <= shown["newest_at"]
     [instance] = shown["instances"]
     assert (instance["lag"], instance["lease"], instance["lease_left"]) == (3, None, None)
+    assert 0 < instance["lag_seconds"] < 100
+
+
+def test_times(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first event of a time on, up to that of another one."""
+    start = 1_700_000_000  # 2023-11-14T22:13:20Z
+    clock = iter([start, start, start + 60, start + 30, start + 3600])  # first: the opening
+
+    async def fill() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr("rsocket_trio.spool.ages.now", lambda: next(clock))
+            async with open_spool(tmp_path / "events") as spool:
+                for number in range(4):
+                    text = b'{"n":%d}\n{"n":%d}\n' % (2 * number, 2 * number + 1)
+                    await spool.append(Batch(2, text, encoding="json-lines"))
+
+    trio.run(fill)
+    monkeypatch.setattr("time.time", lambda: start + 3660.0)
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        for options, expected in (
+            (("--since", "2023-11-14T22:14Z"), range(2, 8)),
+            (("--since", "2023-11-14 23:14"), range(2, 8)),
+            (("--since", "20231114T221420+0000", "--take", "1"), [2]),
+            (("--since", "2023-11-14T22:14:20.000001Z"), [6, 7]),
+            (("--since", "61min", "--until", "60 min ago"), [0, 1]),
+            (("--since", "1h", "--until", "1m"), range(2, 6)),
+            (("--until", "7d"), []),
+            (("--until", "0s", "--from", "3"), range(3, 8)),
+            (("--since", "0s"), []),
+            (("--last", "3", "--until", "1m"), [5]),
+        ):
+            assert [each["n"] for each in read(cli, *options)] == list(expected), options
+        for wrong, why in (
+            (("--since", "yesterday"), "'yesterday' is no time, such as 2026-11-27T14:00"),
+            (("--since", "0001-01-01"), "'0001-01-01' is no time"),
+            (("--since", "1h", "--until", "2h"), "--until is before --since"),
+            (("--since", "1h", "--last", "2"), "not allowed with"),
+            (("--until", "1h", "--follow"), "not allowed with"),
+        ):
+            done = cli("spool", "read", "events", *wrong)
+            assert (done.returncode, done.stdout) == (2, b""), wrong
+            assert why in done.stderr.decode()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from functools import partial
 
 import pytest
@@ -48,6 +49,10 @@ class SpoolOfNumbers:
 
     def instances(self):
         return list(self.rows.values())
+
+    async def stored_at(self, offsets):
+        await trio.lowlevel.checkpoint()
+        return {each: time.time() + each for each in offsets}
 
     async def commit(self, consumer, offset, *, instance, lease, absent=0.0):
         if offset < 0:
@@ -215,8 +220,9 @@ async def test_what_the_operator_sees(autojump_clock):
     await known.commit("q", "b", 20, here)
     await trio.sleep(30)
     await known.commit("q", "b", 20, here)
-    away, connected = known.instances()
+    away, connected = await known.instances()
     assert (away.consumer, away.instance, away.offset, away.lag) == ("q", "a", 10, 90)
+    assert away.lag_seconds == 0, "the clock was set back since this event was stored"
     assert (away.connected, away.lease, away.lease_left) == (False, 100, 70)
     assert (connected.connected, connected.lease_left) == (True, 100)
     assert away.age > 10**9, "the fake spool stores no time"

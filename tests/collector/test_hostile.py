@@ -45,7 +45,17 @@ def request(spool, **changes):
 def test_what_a_request_may_leave_out():
     """A request of few words asks for little, and forces nothing."""
     for text, meant in (
-        ("{}", InfoRequest(reach_from=None, reach_size=None, epoch=None, instances=False)),
+        (
+            "{}",
+            InfoRequest(
+                reach_from=None,
+                reach_size=None,
+                since=None,
+                lag_from=None,
+                epoch=None,
+                instances=False,
+            ),
+        ),
         (
             '{"spool_id":"s","consumer":"c"}',
             ForgetRequest(spool_id="s", consumer="c", instance=None, force=False),
@@ -311,6 +321,9 @@ def position(lease):
         (lambda n: info(epoch="x" * n), (1, 100), (0, 101)),
         (lambda n: info(epoch_end=n), (0, 2**63 - 1), (-1, 2**63)),
         (lambda n: info(reach=n), (0, 2**63 - 1), (-1, 2**63)),
+        (lambda n: info(since=n), (0, 2**63 - 1), (-1, 2**63)),
+        (lambda n: info(lag_seconds=n), (0, 1e9), (-1, nan)),
+        (lambda n: info(oldest_at=n, newest_at=n), YEARS, (inf, nan, YEARS[0] - 1, YEARS[1] + 1)),
         (position, (0, 100 * 365 * 86400), (-1, 100 * 365 * 86400 + 1, inf, nan)),
     ],
 )

@@ -71,6 +71,8 @@ async def test_over_a_socket(directory):
                 trouble=None,
                 positions={},
                 epoch=spool.epoch,
+                oldest_at=spool.statistics().oldest_at,
+                newest_at=spool.statistics().newest_at,
             )
             [batch] = await everything(collector, 0, 2, info.spool_id)
             assert [batch] == await collect(spool.read(0))
@@ -289,6 +291,29 @@ async def test_reach(spool, reading):
             assert found.reach == await spool.reach(start, min(size, 2**60))
         with pytest.raises(ValueError, match="together"):
             await client.info(reach_from=1)
+
+
+async def test_times(spool, reading, monkeypatch):
+    """The first event of a time, and how long one was stored already."""
+    clock = iter([1e9, 1e9 + 60, 1e9 + 30])
+    with monkeypatch.context() as patched:
+        patched.setattr("rsocket_trio.spool.ages.now", lambda: next(clock))
+        for _ in range(3):
+            await spool.append(lines(2))
+    monkeypatch.setattr("time.time", lambda: 1e9 + 100)
+    async with reading() as client:
+        for seconds, offset in ((-1, 0), (1, 2), (30, 2), (61, 6)):
+            found = await client.info(since=1e9 + seconds)
+            assert (found.since, found.oldest_at, found.newest_at) == (offset, 1e9, 1e9 + 30)
+        for offset, lag in ((0, 100), (3, 40), (4, 70), (6, 0), (7, None), (2**63, None)):
+            assert (await client.info(lag_from=offset)).lag_seconds == lag
+        for instance, offset in (("a", 3), ("b", 6)):
+            await client.commit("q", offset, instance=instance, spool_id=spool.spool_id)
+        kept = (await client.info(instances=True)).instances
+        assert [(each.lag, each.lag_seconds) for each in kept] == [(3, 40), (0, 0)]
+        for time in (1e13, float("nan")):
+            with pytest.raises(Invalid, match="in seconds since 1970"):
+                await client.info(since=time)
 
 
 async def test_a_closed_spool(directory):
