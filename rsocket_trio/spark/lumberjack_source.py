@@ -36,9 +36,7 @@ class LumberjackDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a read without a schema of the user."""
-        from .columns import default_schema
-
-        return default_schema(include_raw=self._settings().include_raw)
+        return _default_schema(self._settings())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
@@ -72,9 +70,17 @@ class LumberjackDataSource(DataSource):
         return SourceSettings.read(self.options)
 
 
-def _layout(schema: StructType, settings: SourceSettings) -> Layout:
-    from .columns import default_layout, default_schema, layout_for
+def _default_schema(settings: SourceSettings) -> StructType:
+    from .columns import default_schema
 
-    if schema == default_schema(include_raw=settings.include_raw):
+    return default_schema(
+        include_raw=settings.include_raw, include_metadata=settings.include_metadata
+    )
+
+
+def _layout(schema: StructType, settings: SourceSettings) -> Layout:
+    from .columns import default_layout, layout_for
+
+    if schema == _default_schema(settings):
         return default_layout(schema)
     return layout_for(schema, mode=settings.mode, corrupt_column=settings.corrupt_column)

@@ -47,6 +47,7 @@ _OF_SPOOL: Final = (
     "trimOn",
     "pollTimeoutMs",
     "collectorTimeoutMs",
+    "goneAfterMs",
     "auth.token",
     "auth.username",
     "auth.password",

@@ -25,6 +25,7 @@ FIELDS = {
     "mode": "mode",
     "columnNameOfCorruptRecord": "corrupt_column",
     "includeRaw": "include_raw",
+    "includeMetadata": "include_metadata",
 }
 """Options with a default, and what `SourceSettings` calls them."""
 

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 
 from rsocket_trio.collector import payloads_to_store
 from rsocket_trio.lumberjack import encode_pairs
+from rsocket_trio.metadata import CompositeMetadata, MetadataEntry
 from rsocket_trio.payload import Payload
 from rsocket_trio.spark.columns import (
     MalformedEvent,
@@ -113,6 +114,31 @@ def test_other_encodings():
     rows = read([received([pairs], version=1), payloads], layout)
     assert [(row["value"], row["raw"]) for row in rows] == [('{"a":"1"}', pairs), ("data", b"data")]
     assert [row["remote"] for row in rows] == ["192.0.2.1:4711", None]
+
+
+def test_metadata():
+    """The facts of a batch, and what each payload has."""
+    kept = CompositeMetadata([MetadataEntry("text/plain", b"blue")]).encode()
+    batches = [
+        received([b"1", b"2"]),
+        payloads_to_store(
+            [Payload(b"a"), Payload(b"b", b"\xff"), Payload(b"c", kept), Payload(b"d")],
+            mime_type="text/csv",
+            facts={"route": "events"},
+        ),
+    ]
+    sender = [("version", b"2"), ("peer", b"192.0.2.1:4711")]
+    facts = [("route", b"events"), ("mime", b"text/csv")]
+    wanted = [
+        sender,
+        facts,
+        [*facts, ("metadata", b"\xff")],
+        [*facts, ("text/plain", b"blue")],
+    ]
+    default = default_layout(default_schema(include_raw=False, include_metadata=True))
+    assert [each["metadata"] for each in read(batches, default, skip=1, leave=1)] == wanted
+    own = user_layout(StructType().add("_metadata", MapType(StringType(), BinaryType())))
+    assert [each["_metadata"] for each in read(batches, own, skip=1, leave=1)] == wanted
 
 
 @pytest.mark.parametrize("layout", ["text", "JSON"])

@@ -35,6 +35,8 @@ def test_all_of_them(tmp_path):
         "mode": "failfast",
         "columnNameOfCorruptRecord": "bad",
         "includeRaw": "true",
+        "includeMetadata": "true",
+        "goneAfterMs": "2500",
     })  # fmt: skip
     assert settings == SourceSettings(
         listen=("lumberjack://127.0.0.1:5044", "tcp://127.0.0.1:7878"),
@@ -54,6 +56,8 @@ def test_all_of_them(tmp_path):
         mode="FAILFAST",
         corrupt_column="bad",
         include_raw=True,
+        include_metadata=True,
+        gone_after=2.5,
     )
 
 

@@ -8,6 +8,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...collector import stored_payloads
+from ...errors import MetadataError
+from ...metadata import CompositeMetadata
+from ...metadata.mime_types import mime_type_name
 from ...spool import StoredBatch
 from .json_events import decode_events, decode_lines, why_malformed
 from .splitting import Events, is_whole_lines, split
@@ -103,6 +107,8 @@ class Chunk:
                 return _as_text(pa.concat_arrays([each.texts for each in self._events]))
             case "raw":
                 return pa.concat_arrays([each.raws for each in self._events])
+            case "metadata":
+                return self._metadata()
         raise ValueError(f"there is no source {source!r}")
 
     def corrupt(self, fits: pa.Array | None) -> pa.Array:
@@ -139,6 +145,23 @@ class Chunk:
         # Events between them were lost, and the user accepts that.
         return pa.concat_arrays([_range(each.start, each.wanted) for each in self._batches])
 
+    def _metadata(self) -> pa.Array:
+        """Return the facts of each batch, with the metadata of each payload."""
+        maps: list[dict[str, bytes]] = []
+        rows: list[int] = []
+        for stored in self._batches:
+            facts = {name: text.encode() for name, text in stored.facts.items()}
+            payloads = stored_payloads(stored) if stored.encoding == "payloads" else ()
+            if any(each.metadata is not None for each in payloads):
+                rows += range(len(maps), len(maps) + stored.wanted)
+                maps += [facts | _entries(each.metadata) for each in payloads]
+            else:
+                rows += [len(maps)] * stored.wanted
+                maps.append(facts)
+        kind = pa.map_(pa.string(), pa.binary())
+        found: pa.Array = pa.array([[*each.items()] for each in maps], kind).take(pa.array(rows))
+        return found
+
     def _for_each_batch(self, values: list[Any], kind: pa.DataType) -> pa.Array:
         """Return a column in which all rows of a batch have the same value."""
         ends: list[int] = []
@@ -148,6 +171,17 @@ class Chunk:
             ends.append(end)
         runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
         return pc.run_end_decode(runs)
+
+
+def _entries(metadata: bytes | None) -> dict[str, bytes]:
+    """Return metadata by their MIME types, or as a whole if they are no composite ones."""
+    if metadata is None:
+        return {}
+    try:
+        entries = CompositeMetadata.decode(metadata).entries
+    except MetadataError:
+        return {"metadata": metadata}
+    return {mime_type_name(each.mime_type): each.content for each in entries}
 
 
 def _range(start: int, count: int) -> pa.Array:

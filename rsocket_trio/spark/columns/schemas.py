@@ -43,12 +43,15 @@ DEFAULT_COLUMNS: Final = {
     "value": StringType(),
 }
 
+_METADATA: Final = MapType(StringType(), BinaryType())
+
 _RESERVED: Final[dict[str, DataType]] = {
     "_collector": StringType(),
     "_offset": LongType(),
     "_received_at": TimestampType(),
     "_remote": StringType(),
     "_raw": BinaryType(),
+    "_metadata": _METADATA,
 }
 
 
@@ -59,7 +62,8 @@ class Layout:
     Attributes:
         schema: All columns, as Spark expects them.
         sources: For each column that the source fills itself, what it contains: ``collector``,
-            ``offset``, ``received_at``, ``remote``, ``value``, ``raw`` or ``corrupt``.
+            ``offset``, ``received_at``, ``remote``, ``value``, ``raw``, ``metadata`` or
+            ``corrupt``.
         decoded: The other columns. They come from the JSON text of an event.
         mode: What becomes of an event that does not fit to them.
     """
@@ -75,12 +79,14 @@ class Layout:
         return bool(len(self.decoded)) or "corrupt" in self.sources.values()
 
 
-def default_schema(*, include_raw: bool) -> StructType:
+def default_schema(*, include_raw: bool, include_metadata: bool = False) -> StructType:
     """Return the columns of a read without a schema of the user."""
     schema = StructType()
     for name, kind in DEFAULT_COLUMNS.items():
         schema.add(name, kind)
-    return schema.add("raw", BinaryType()) if include_raw else schema
+    if include_raw:
+        schema.add("raw", BinaryType())
+    return schema.add("metadata", _METADATA) if include_metadata else schema
 
 
 def default_layout(schema: StructType) -> Layout:

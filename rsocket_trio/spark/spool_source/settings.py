@@ -59,6 +59,7 @@ class SourceSettings:
     mode: Mode = "PERMISSIVE"
     corrupt_column: str = "_corrupt_record"
     include_raw: bool = False
+    include_metadata: bool = False
     tls: TlsSettings = attrs.field(factory=TlsSettings)
     auth: Authentication | None = None
     subscribe: tuple[Subscription, ...] = ()
@@ -95,6 +96,7 @@ class SourceSettings:
             mode=cast("Mode", options.choice("mode", _MODES, "PERMISSIVE")),
             corrupt_column=options.text("columnNameOfCorruptRecord", "_corrupt_record"),
             include_raw=options.flag("includeRaw", default=False),
+            include_metadata=options.flag("includeMetadata", default=False),
             tls=options.tls(),
             auth=read_authentication(options),
         )

@@ -48,6 +48,7 @@ __all__ = ["Sent", "abort_batch", "commit_batch", "fire_rows", "write_attempt"]
 T = TypeVar("T")
 Payloads = list[bytes]
 Convert = Callable[[Any], tuple[Payloads, int]]
+Routed = list[tuple[str, bytes]]
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
@@ -166,8 +167,17 @@ async def _reply(replies: PayloadStream, cls: type[T], opening: Opening, where: 
     return message
 
 
-async def fire_rows(settings: RSocketSinkSettings, batches: Iterator[Any], convert: Convert) -> int:
+async def fire_rows(
+    settings: RSocketSinkSettings,
+    batches: Iterator[Any],
+    convert: Callable[[Any], tuple[Routed, int]],
+) -> int:
     """Send the rows of a task by fire_and_forget, and return their number.
+
+    Args:
+        settings: Where to.
+        batches: Spark's iterator.
+        convert: As for `write_attempt`, with the route of each payload.
 
     Raises:
         SinkError: The connection could not be made, or was lost.
@@ -182,8 +192,8 @@ async def fire_rows(settings: RSocketSinkSettings, batches: Iterator[Any], conve
             async with patience.guard(_where(settings)) as nursery:
                 nursery.start_soon(feed.pump)
                 async for payloads, count in feed:
-                    for data in payloads:
-                        await requester.fire_and_forget(Payload(data), route=settings.route)
+                    for route, data in payloads:
+                        await requester.fire_and_forget(Payload(data), route=route)
                         patience.steps += 1
                     rows += count
                 await _round_trip(settings, requester)

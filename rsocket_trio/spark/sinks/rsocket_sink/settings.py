@@ -29,7 +29,8 @@ class RSocketSinkSettings:
 
     Attributes:
         uri: The address of the responder.
-        route: The route of the sink.
+        route: The route of the sink; that of rows without one, if there is a column of routes.
+        route_column: The column with the route of each row.
         interaction: One of `INTERACTIONS`.
         format: One of `rsocket_trio.spark.sinks.messages.FORMATS`.
         batch_size: Bytes of a payload of Arrow.
@@ -46,6 +47,7 @@ class RSocketSinkSettings:
 
     uri: str = attrs.field(repr=shown)
     route: str
+    route_column: str | None
     interaction: str
     format: str
     batch_size: int
@@ -71,9 +73,11 @@ class RSocketSinkSettings:
                 'output mode "append"'
             )
         options = Options(given)
+        column = options.text("routeColumn", None)
         found = cls(
             uri=options.text("uri"),
-            route=options.text("route"),
+            route=options.text("route") if column is None else options.text("route", ""),
+            route_column=column,
             interaction=options.choice("interaction", INTERACTIONS, INTERACTIONS[0]),
             format=options.choice("payloadFormat", FORMATS, FORMATS[0]),
             batch_size=options.size("batchBytes", 2**20, 1024, 2**29),
@@ -101,6 +105,14 @@ class RSocketSinkSettings:
         if len(self.route.encode()) > longest:
             raise ValueError(
                 f"the option route must have at most {longest} bytes: {COMMIT} is added to it"
+            )
+        if self.route_column is not None and (
+            self.interaction != "fire_and_forget" or self.format == "arrow"
+        ):
+            raise ValueError(
+                "the option routeColumn needs the interaction fire_and_forget, and payloads of cbor"
+                " or json: a commit belongs to one route, and a payload of Arrow has many rows."
+                " Write once for each route, e.g. with where(...) in foreachBatch"
             )
         if self.txn_id is not None and not 0 < len(self.txn_id) <= MAX_ID:
             raise ValueError(f"the option txnId must have between 1 and {MAX_ID} characters")

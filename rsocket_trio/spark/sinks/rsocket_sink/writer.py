@@ -13,7 +13,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from ....log_policy import logger
 from ..errors import SinkError
@@ -81,7 +81,8 @@ class _Writer:
         partition = TaskFacts.now().partition
         convert = _converter(settings)
         if settings.interaction == "fire_and_forget":
-            sent = Sent("", run(partial(fire_rows, settings, batches, convert)))
+            routed = partial(_routed, settings, convert)
+            sent = Sent("", run(partial(fire_rows, settings, batches, routed)))
         else:
             opening = Opening(
                 query=query,
@@ -192,7 +193,7 @@ def rsocket_writer(
     Raises:
         ValueError: An option is wrong, missing or unknown.
     """
-    settings = RSocketSinkSettings.read(options, overwrite=overwrite)
+    settings = _settings(options, schema, overwrite)
     return RSocketBatchWriter(settings, schema)
 
 
@@ -204,14 +205,56 @@ def rsocket_stream_writer(
     Raises:
         ValueError: An option is wrong, missing or unknown.
     """
-    settings = RSocketSinkSettings.read(options, overwrite=overwrite)
+    settings = _settings(options, schema, overwrite)
     if settings.txn_version is not None:
         raise ValueError("the option txnVersion is for batch writes: a stream counts its batches")
     return RSocketStreamWriter(settings, schema)
 
 
+def _settings(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> RSocketSinkSettings:
+    settings = RSocketSinkSettings.read(options, overwrite=overwrite)
+    column = settings.route_column
+    if column is not None and not (
+        column in schema.names
+        and len(schema) > 1
+        and isinstance(schema[column].dataType, StringType)
+    ):
+        raise ValueError(
+            "the option routeColumn names a column of the type STRING beside others, and"
+            f" {column!r} is none: there are {', '.join(schema.names)}"
+        )
+    return settings
+
+
 def _written(messages: Messages) -> list[WrittenAttempt]:
     return [each for each in messages if isinstance(each, WrittenAttempt)]
+
+
+def _routed(
+    settings: RSocketSinkSettings,
+    convert: Callable[[pa.RecordBatch], tuple[list[bytes], int]],
+    batch: pa.RecordBatch,
+) -> tuple[list[tuple[str, bytes]], int]:
+    """Return the payloads of a batch with their routes.
+
+    Raises:
+        SinkError: A row has no route.
+    """
+    column = settings.route_column
+    if column is None:
+        payloads, rows = convert(batch)
+        return [(settings.route, each) for each in payloads], rows
+    routes: list[str | None] = batch.column(column).to_pylist()
+    payloads, rows = convert(batch.drop_columns([column]))
+    found = [(route or settings.route, data) for route, data in zip(routes, payloads, strict=True)]
+    if settings.route or all(routes):
+        return found, rows
+    raise SinkError(
+        f"a row has null or nothing in the column {column!r} (option routeColumn), and there is no"
+        " option route for such rows"
+    )
 
 
 def _converter(

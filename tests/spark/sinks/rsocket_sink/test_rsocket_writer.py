@@ -584,6 +584,30 @@ def test_fire_and_forget(bare):
     stream.commit([bare.task(stream, 0, [batch(0, 1)], "q", 0)], 0)
 
 
+def test_a_column_of_routes(bare):
+    """Each row goes to its route, without that column; one without a route to the option's."""
+    found = []
+
+    def serve_route(route):
+        @bare.router.fire_and_forget(route)
+        async def handler(row: dict[str, object]) -> None:
+            found.append((route, row))
+
+    for each in ("a", "b", "rest"):
+        serve_route(each)
+    bare.serve_router()
+    routed = pa.record_batch([pa.array([1, 2, 3]), pa.array(["a", None, "b"])], schema=ARROW)
+    options = {"interaction": "fire_and_forget", "lingerMs": "2000", "routeColumn": "name"}
+    bare.task(bare.batch_writer(**options, route="rest"), 0, [routed])
+    assert sorted(found) == [("a", {"v": 1}), ("b", {"v": 3}), ("rest", {"v": 2})]
+    with pytest.raises(SinkError, match="null or nothing in the column 'name'"):
+        bare.task(bare.batch_writer(**options, route=""), 0, [routed])
+    with pytest.raises(ValueError, match="is none: there are v, name"):
+        bare.batch_writer(**options | {"routeColumn": "v"})
+    with pytest.raises(ValueError, match="needs the interaction fire_and_forget"):
+        bare.batch_writer(routeColumn="name")
+
+
 def spark_message(spark, writer, partition):
     """The message of a task with 5000 rows."""
     return spark.task(writer, partition, [batch(0, 2500), batch(2500, 5000)])
