@@ -9,6 +9,8 @@
 #                  of them for a short time: make kills KILLS=20 PATHS=tests/spark/bad_days/test_kill.py
 # make mutants     check that the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
 #
+# make bench-kafka read the same events with Spark out of a collector and out of Kafka: a part of make bench
+#
 # Each target first installs what it needs into .venv. Other targets: lint types docs bench wheel clean.
 # Options for pytest: make test PYTEST="-k lease". Another Python: make test-3.14 uses a second
 # environment and skips the tests with real peers. A Python that is not installed is unpacked from Debian.
@@ -27,7 +29,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 # processes above, and of the hundreds of programs that tests start, would compile all it imports.
 CACHED := env PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache
 
-.PHONY: demo demo-messaging demo-pipeline test test-fast without-peers interop chaos bad-days kills mutants lint types docs bench wheel peers clean
+.PHONY: demo demo-messaging demo-pipeline test test-fast without-peers interop chaos bad-days kills mutants lint types docs bench bench-kafka wheel peers clean
 .DELETE_ON_ERROR:
 
 # The quick part first. The other part needs PySpark and Java; both are installed into .venv.
@@ -73,7 +75,7 @@ chaos: $(VENV)/.test
 	@$(MAKE) --no-print-directory bad-days
 
 # One after the other: each of them has several programs, and many have a gigabyte for Spark.
-bad-days: $(VENV)/.test
+bad-days: $(VENV)/.test $(VENV)/.connect
 	$(CACHED) TEST_SECONDS=300 $(BIN)/python -m pytest -o faulthandler_timeout=350 \
 		tests/spark/bad_days tests/logfiles/test_machine_programs.py \
 		tests/lumberjack/log_handler/test_machine.py $(PYTEST)
@@ -105,6 +107,12 @@ docs: $(VENV)/.docs
 bench: $(VENV)/.test
 	sh benchmarks/setup.sh
 	$(BIN)/python -m benchmarks $(BENCH)
+	@$(MAKE) --no-print-directory bench-kafka
+
+# Spark reads the same events out of a collector and out of Kafka, where Java and Maven are there.
+bench-kafka: $(VENV)/.test
+	sh benchmarks/kafka/setup.sh $(BIN)/python
+	$(BIN)/python -m benchmarks.spark.kafka $(KAFKA)
 
 # Installs the wheel into a new environment and tests it from an empty directory.
 wheel: $(VENV)/.test
@@ -136,6 +144,12 @@ $(VENV)/.spark: $(VENV)/.made pyproject.toml
 
 $(VENV)/.test: $(VENV)/.spark pyproject.toml
 	$(PIP) install --editable '.[spark,test,types,peers]'
+	@touch $@
+
+# What a client of Spark Connect needs beside PySpark. Apart, as nothing else needs pandas.
+$(VENV)/.connect: $(VENV)/.test
+	$(PIP) install --target $(VENV)/connect --upgrade 'pandas>=2.2,<3' 'grpcio-status>=1.76' \
+		'googleapis-common-protos>=1.71' 'zstandard>=0.25'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml

