@@ -19,6 +19,8 @@ from benchmarks.spark.bench import LOCAL, Bench
 from benchmarks.spark.cases import SPARK_CASES, Run, SparkCase, spark_missing
 from benchmarks.spark.events import make_texts, write_files
 from benchmarks.spark.groups import SPARK_GROUPS
+from benchmarks.spark.kafka import CASES as KAFKA_CASES
+from benchmarks.spark.kafka import rows_of
 from benchmarks.spark.latency import latencies
 from benchmarks.spark.measuring import Measurement
 from benchmarks.spark.processor import JVM, SPARK, WORKERS, part_of, processor_times, spent
@@ -249,3 +251,15 @@ def test_update_replaces_only_the_tables_that_were_measured() -> None:
     assert "old table" not in merged
     assert f"## {other}\n\nold\n" in merged
     assert merged.startswith("# Results\n\nold\n")
+
+
+def test_the_table_beside_kafka() -> None:
+    """Each case has both sides, and ours divided by Kafka's, round by round."""
+
+    def outcome(seconds: float) -> dict[str, float]:
+        return {"rows": 2048, "seconds": seconds, "in batches": 0.0, "Spark": 3.0, "source": 1.0}
+
+    found = {"rsocket_trio": [outcome(1.0), outcome(4.0)], "Kafka": [outcome(2.0), outcome(2.0)]}
+    ours, kafka, shares = rows_of(KAFKA_CASES[0], found)
+    assert [row[1] for row in (ours, kafka)] == ["rsocket_trio, 2048 rows", "Kafka, 2048 rows"]
+    assert shares == ["decoded, noop", "ours ÷ Kafka", "1.25", "", "1.00", "1.00"]

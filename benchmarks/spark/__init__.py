@@ -13,6 +13,8 @@ shippers.py      agents that follow files
 rsocket_cases.py the cases of the RSocket source and of the sinks
 events.py        the events
 elements.py      the elements of the RSocket source
+kafka.py         another program: the same events out of a collector and out of Kafka
+kafka_app.py     a program: the Spark application for that
 spark_app.py     a program: the Spark application
 agent.py         a program: an agent that writes prepared windows
 lines_server.py  a program: serves lines to Spark's ``socket`` source

@@ -117,9 +117,10 @@ class Bench:
             yield Path(made)
 
     @contextmanager
-    def collector(self) -> Iterator[Collector]:
+    def collector(self, *options: str) -> Iterator[Collector]:
         """Run a collector with an empty spool during the block."""
         command = [self.python, "-m", "rsocket_trio", "collect", "--quiet", "--max-size", "2G"]
+        command += options
         with self.directory() as spool:
             command += ["--spool", str(spool)]
             for address in ("lumberjack://127.0.0.1:0", "tcp://127.0.0.1:0"):
