@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import trio
 
-from ..errors import Forbidden, StreamError, Unauthenticated, code_name
+from ..errors import Forbidden, Invalid, StreamError, Unauthenticated, code_name
 from ..escapes import cut, escaped
 from ..field_checks import FUNCTION, argument, number, one_of, optional
 from ..interactions.isolation import cancellation_of
@@ -211,7 +211,7 @@ def _kind(call: AnyCall) -> str | None:
     """Return the kind of a line that a stranger can cause; ``None`` for others."""
     if call.outcome is not Outcome.FAILED:
         return None
-    if call.template is None:
+    if call.template is None and type(call.error) is not Invalid:
         return "no handler"
     if isinstance(call.error, Unauthenticated | Forbidden):
         return "login refused"

@@ -107,7 +107,7 @@ class Finder:
         """Return the request of a metadata_push, or ``None`` if there is no handler for it.
 
         Raises:
-            Invalid: A guard has to read the metadata, and they cannot be read.
+            Invalid: As the functions of `of`.
         """
         registered = self._registered[Interaction.METADATA_PUSH].exact.get(None)
         if registered is None:
@@ -119,7 +119,9 @@ class Finder:
                 auth = self._entries(metadata).get(MIME.AUTHENTICATION)
                 request.auth = None if auth is None else decode_authentication(auth)
             except MetadataError as error:
-                raise unreadable(error, self._named(request)) from None
+                return self._unreadable(
+                    request.interaction, unreadable(error, self._named(request))
+                )
         if place.usual is None:
             own = self._data_mime_type
             place.usual = Handler(
@@ -131,8 +133,8 @@ class Finder:
     def of(self, interaction: Interaction) -> Callable[[bytes | None], Request]:
         """Return a function that returns the request that metadata describe.
 
-        The function raises `Invalid` if the metadata cannot be read, or if there is no handler and
-        no guard for the request.
+        The function raises `Invalid` if the metadata cannot be read, or if there is no handler for
+        the request, and there is neither a guard nor middleware.
         """
         # By the entry of the route: almost everybody writes it first, and in one way.
         known: dict[bytes | None, Request] = {}
@@ -210,7 +212,21 @@ class Finder:
                 place = self._fenced(place, registered, name)
             return self._request(Request(interaction, place, name, tags[1:], values), found)
         except MetadataError as error:
-            raise unreadable(error, named(self._context, interaction, Route())) from None
+            refusal = unreadable(error, named(self._context, interaction, Route()))
+            return self._unreadable(interaction, refusal)
+
+    def _unreadable(self, interaction: Kind, refusal: Invalid) -> Request:
+        """Return a request whose metadata cannot be read, for the middleware around all requests.
+
+        Raises:
+            Invalid: There is none.
+        """
+        steps = self._guards.middleware
+        if not steps:
+            raise refusal from None
+        request = Request(interaction, Place(None, self._context, steps), None)
+        request.refusal = refusal
+        return request
 
     def _with_more(self, request: Request, metadata: bytes, at: int) -> Request:
         """Read what follows the route in composite metadata."""
@@ -222,7 +238,8 @@ class Finder:
                 return request  # there is nothing that a router reads
             return self._request(request.again(), found)
         except MetadataError as error:
-            raise unreadable(error, self._named(request)) from None
+            refusal = unreadable(error, self._named(request))
+            return self._unreadable(request.interaction, refusal)
 
     def _request(self, request: Request, found: Mapping[IdOrName, bytes]) -> Request:
         """Read the entries of a request; the MIME types not before it is admitted.

@@ -405,6 +405,11 @@ class Guards:
             return ()
         return self._steps((*((line, False) for line in lines), (registered.layers, True)))
 
+    @property
+    def middleware(self) -> tuple[Step, ...]:
+        """The middleware around all requests: that of the router that is served."""
+        return (*self._outermost.middleware,)
+
     def steps_of_unknown(self, route: str | None) -> tuple[Step, ...]:
         """Return the steps of a request without a handler; ``None``: it names no route.
 

@@ -87,6 +87,7 @@ class Request:
         steps: The guards and the middleware that it has to pass.
         plain: The handler, if there are no steps, and the handler looks neither at the call nor at
             the data as they arrive.
+        refusal: The answer to a request whose metadata cannot be read.
     """
 
     __slots__ = (
@@ -99,6 +100,7 @@ class Request:
         "name",
         "place",
         "plain",
+        "refusal",
         "steps",
         "tags",
         "values",
@@ -124,6 +126,7 @@ class Request:
         self.auth: Authentication | None = None
         self.steps = place.steps
         self.plain: Handler | None = None
+        self.refusal: Invalid | None = None
 
     def again(self) -> Request:
         """Return another request for the same route, whose metadata have more entries."""
@@ -161,7 +164,9 @@ class Request:
         registered = self.place.registered
         return None if registered is None else registered.signature
 
-    def missing(self) -> NoHandler:
+    def missing(self) -> Invalid:
         """Return the answer to a request without a handler."""
+        if self.refusal is not None:
+            return self.refusal
         where = "requests without a route" if self.name is None else f"route {shown(self.name)}"
         return NoHandler(f"no {self.interaction.value} handler for {where}")

@@ -279,3 +279,31 @@ async def test_a_line_names_the_trace(sent, trace):
         )
         await requester.request_response(Payload(b"1"), metadata=metadata)
     assert [line.get("trace") for line in lines] == [trace]
+
+
+@pytest.mark.parametrize("kind", ["request_response", "request_stream", "request_channel"])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"\xfe\x00\x00\x06\x09double",  # the tag is longer than its entry
+        b"\xfe\x00\x00\x07\x06double\xff",  # the next entry is cut off
+        b"\xfe\x00\x00\x07\x06double\xfc\x00\x00\x03\x80\xff\xff",  # so is a name
+    ],
+)
+async def test_a_request_whose_metadata_cannot_be_read_has_a_line(kind, metadata):
+    """It is refused before its handler is known, and before a guard; what it says is in no line."""
+    lines = []
+    log = AccessLog(lambda line: lines.append(json.loads(line)), form="json")
+    asked = Payload(b"1", metadata)
+    async with connected_pair(application(log)) as requester:
+        with pytest.raises(Invalid, match="the metadata of this request cannot be read"):
+            if kind == "request_response":
+                await requester.request_response(asked)
+            else:
+                source = [asked] if kind == "request_channel" else asked
+                async with getattr(requester, kind)(source) as items:
+                    await items.receive()
+        await requester.fire_and_forget(asked)
+        await trio.testing.wait_all_tasks_blocked()
+    about = [(each["interaction"], each["route"], each["error"]) for each in lines]
+    assert about == [(kind, "", "INVALID"), ("fire_and_forget", "", "INVALID")]
