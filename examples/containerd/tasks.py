@@ -20,6 +20,7 @@ import json
 import os
 import re
 import signal
+import stat
 import sys
 import tempfile
 import uuid
@@ -220,8 +221,20 @@ class Printed(EventsBase):
             text = MessageToJson(event, indent=None, preserving_proto_field_name=True)
         else:
             text = f"{name}, {len(envelope.event.value)} bytes"
-        print(envelope.namespace, envelope.topic, text, flush=True)
+        with suppress(BrokenPipeError):  # `events` ends then
+            print(envelope.namespace, envelope.topic, text, flush=True)
         return Empty()
+
+
+async def events(socket: str) -> int:
+    """Print events until the reader of the output has gone, also if nothing is to be printed."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ttrpc.serve, Printed(), f"unix://{socket}")
+        if stat.S_ISFIFO(os.fstat(1).st_mode):
+            await trio.lowlevel.wait_readable(1)  # nothing comes from there but the end
+            nursery.cancel_scope.cancel()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python still has in its buffer
+    return 141
 
 
 def identifier(text: str) -> str:
@@ -255,8 +268,7 @@ async def main(arguments: Sequence[str] | None = None) -> int:
             case "exec":
                 return await execute(containers / options.container, options.arguments)
             case _:
-                await ttrpc.serve(Printed(), f"unix://{options.socket}")
-                return 0
+                return await events(options.socket)
     except* FAILURES as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):

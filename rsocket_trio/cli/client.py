@@ -99,7 +99,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
                 raise Failure(f"--header: {error}", USAGE) from error
             if args.reconnect:
                 stack.enter_context(stop.beside(_tell, requester, args.uri))
-            with stop.work():
+            with stop.work(prints=args.module == "stream"):
                 status = await work(requester)
         return status
 

@@ -16,7 +16,7 @@ import cbor2
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
 from rsocket_trio.codecs.registry import explain
-from rsocket_trio.errors import MetadataError
+from rsocket_trio.errors import MetadataError, Unauthenticated
 from rsocket_trio.escapes import escaped
 from rsocket_trio.metadata import MIME, CompositeMetadata, DataMimeType
 from rsocket_trio.metadata.mime_types import mime_type_name, same_mime_type
@@ -211,7 +211,7 @@ class Answers:
 
 _ABOUT_TYPES: Final = re.compile(
     r"cannot read|codec|(?:content|media|mime).?type|decod|deserial|no reader|pars(?:e|ing)"
-    r"|unmarshal|utf-?8",
+    r"|unmarshal|utf-?8|failed to read",
     re.IGNORECASE,
 )
 """Words of peers that could not read the data. Each implementation has its own."""
@@ -219,11 +219,23 @@ _ABOUT_TYPES: Final = re.compile(
 _NOT_TEXT: Final = re.compile(r"expects str\b(?! for its variable)|expected str, got")
 
 
+_NO_ROUTE: Final = re.compile(r"without a route|destination ''")
+_NO_HANDLER: Final = re.compile(r"\bno \S*\s?handler\b", re.IGNORECASE)
+_WHO: Final = re.compile(r"access denied|unauth|not authenticated|log ?in\b", re.IGNORECASE)
+
+
 def hint(error: Exception, args: argparse.Namespace) -> str:
     """Return which options may help against an error of the peer, or an empty text."""
     text = str(error)
     if _NOT_TEXT.search(text) and args.data_mime != MIME.TEXT:
         return """ (quotes make text of a number or of nothing: '"5"', '""')"""
+    if _NO_ROUTE.search(text):
+        return " (--route ROUTE)"
+    if args.command == "routes" and _NO_HANDLER.search(text):
+        return " (routes asks a Router that includes Router.introspection: --prefix)"
+    if isinstance(error, Unauthenticated) or _WHO.search(text):
+        given = args.auth_simple or args.auth_bearer
+        return "" if given else " (--auth-simple USER:PASSWORD or --auth-bearer TOKEN)"
     if not _ABOUT_TYPES.search(text):
         return ""
     others = [name for name in (MIME.CBOR, MIME.JSON, MIME.TEXT) if name != args.data_mime]

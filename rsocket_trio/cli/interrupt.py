@@ -8,13 +8,15 @@ time, without a second signal.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from math import inf
 from typing import Any, Final
 
 import trio
 
 from rsocket_trio.os_support import STOP_SIGNALS
+
+from .stdio import reader_gone
 
 __all__ = ["Interruption", "interruptible"]
 
@@ -34,6 +36,7 @@ class Interruption:
         self._deadline = deadline
         self._everything = trio.CancelScope(deadline=deadline)
         self._work: trio.CancelScope | None = None
+        self._unread = False
 
     @property
     def late(self) -> bool:
@@ -41,13 +44,23 @@ class Interruption:
         work_cut = self._work is not None and self._work.cancelled_caught
         return self.received is None and (work_cut or self._everything.cancelled_caught)
 
+    @property
+    def unread(self) -> bool:
+        """Whether the work ended because nobody reads what it prints."""
+        return self._unread and self._work is not None and self._work.cancelled_caught
+
     @contextmanager
-    def work(self) -> Iterator[None]:
-        """Let the first signal and the deadline cancel the block, but not what is around it."""
+    def work(self, *, prints: bool = False) -> Iterator[None]:
+        """Let the first signal and the deadline cancel the block, but not what is around it.
+
+        Args:
+            prints: The block prints what comes, so it also ends with the reader of the output.
+        """
         with trio.CancelScope(deadline=self._deadline) as self._work:
             self._everything.deadline = self._deadline + _CLOSE_TIME
             try:
-                yield
+                with self.beside(self._watch_reader) if prints else nullcontext():
+                    yield
             finally:
                 if not self._work.cancel_called:  # to close takes the time that it takes
                     self._everything.deadline = inf
@@ -67,13 +80,21 @@ class Interruption:
         finally:
             scope.cancel(reason="the work has ended")
 
+    def _stop(self, reason: str) -> None:
+        if self.received is not None or self._work is None:
+            self._everything.cancel(reason=reason)
+        else:
+            self._work.cancel(reason=reason)
+            self._everything.deadline = trio.current_time() + _CLOSE_TIME
+
+    async def _watch_reader(self) -> None:
+        await reader_gone()
+        self._unread = True
+        self._stop("nobody reads the output")
+
     async def _watch(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
-            if self.received is not None or self._work is None:
-                self._everything.cancel(reason="interrupted")
-            else:
-                self._work.cancel(reason="interrupted")
-                self._everything.deadline = trio.current_time() + _CLOSE_TIME
+            self._stop("interrupted")
             self.received = self.received or number
 
 
@@ -91,6 +112,7 @@ async def interruptible(
 
     Raises:
         trio.TooSlowError: The time was over first.
+        BrokenPipeError: The reader of the output has closed the pipe.
         Exception: Any exception of ``work``, unchanged.
 
     Checkpoint: always.
@@ -110,6 +132,8 @@ async def interruptible(
             nursery.cancel_scope.cancel(reason="done")
     if stop.received is not None:
         return 128 + stop.received
+    if stop.unread:
+        raise BrokenPipeError
     if stop.late:
         raise trio.TooSlowError
     if failure is not None:

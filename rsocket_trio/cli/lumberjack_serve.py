@@ -139,7 +139,12 @@ async def _run(
     try:
         with deployment.observing(router):
             return await serve_until_stopped(
-                start, deployment, "events that have been read", watched, [context]
+                start,
+                deployment,
+                "events that have been read",
+                watched,
+                [context],
+                prints=args.spool is None,
             )
     finally:
         if running is not None:

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def connected(stop: Interruption) -> int:
         async with rsio.connect(args.uri, config=config, ssl_context=context) as connection:
-            with stop.work():
+            with stop.work(prints=True):
                 await _print(connection, args)
         return DONE
 

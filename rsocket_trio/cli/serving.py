@@ -27,7 +27,7 @@ from .access_log import access_log
 from .exits import DONE, UNREACHABLE, USAGE, Failure
 from .hangup import Reloadable, reload_at_hangup
 from .logs import logger
-from .stdio import Writer
+from .stdio import Writer, reader_gone
 
 if TYPE_CHECKING:
     import argparse
@@ -159,6 +159,8 @@ async def serve_until_stopped(
     rest: str,
     work: Callable[[Any], Awaitable[None]] | None = None,
     files: Sequence[Reloadable | None] = (),
+    *,
+    prints: bool = False,
 ) -> int:
     """Start a server, print its addresses, and wait until signals stop it.
 
@@ -168,6 +170,7 @@ async def serve_until_stopped(
         rest: What may go on then, for the log.
         work: Runs while the server runs, and gets it. When it returns, the server is stopped.
         files: See `reload_at_hangup`.
+        prints: ``work`` prints what comes, so all of it also ends with the reader of the output.
 
     Returns:
         0 after a graceful stop or the end of ``work``, else 128 plus the number of the signal that
@@ -192,6 +195,12 @@ async def serve_until_stopped(
             failure = error
             nursery.cancel_scope.cancel(reason="the server has failed")
 
+    async def watch_reader() -> None:
+        nonlocal failure
+        await reader_gone()
+        failure = BrokenPipeError()
+        nursery.cancel_scope.cancel(reason="nobody reads the output")
+
     with deployment.last_lines(), trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, deployment, rest)
@@ -208,6 +217,8 @@ async def serve_until_stopped(
                     lines += [f"answering probes at {shown(uri)}\n" for uri in pages]
                     await Writer().write("".join(lines).encode())
                 notify("READY=1")
+                if prints:
+                    nursery.start_soon(watch_reader)
                 if work is not None:
                     await work(server)
                     nursery.cancel_scope.cancel(reason="the work is done")

@@ -18,7 +18,7 @@ from .event_lines import event_line, invalid_line
 from .exits import DONE, PEER_ERROR, USAGE, Failure
 from .output import json_line, render, text_or_hex, utc
 from .spool_options import spool_failure
-from .standard_streams import print_bytes, print_error_bytes
+from .standard_streams import is_unread, print_bytes, print_error_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -91,6 +91,8 @@ def _batches(args: argparse.Namespace) -> Iterator[StoredBatch]:
                 raise
         if not args.follow:
             return
+        if is_unread():
+            raise BrokenPipeError
         time.sleep(_INTERVAL)  # Another process writes the spool, and cannot tell us.
 
 

@@ -8,8 +8,11 @@ gets a file whose use fails with EBADF, like that of a closed one.
 from __future__ import annotations
 
 import os
+import select
 import sys
 from typing import Final
+
+from rsocket_trio import os_support
 
 from .exits import LOCAL_IO, Failure
 from .output import for_terminal
@@ -18,6 +21,7 @@ __all__ = [
     "LONGEST_LINE",
     "discard_output",
     "flush_output",
+    "is_unread",
     "line_too_long",
     "occupy_closed",
     "print_bytes",
@@ -98,6 +102,15 @@ def flush_output() -> None:
         raise
     except OSError as error:
         raise _unwritable(error) from error
+
+
+def is_unread(fd: int = 1) -> bool:
+    """Whether a file is a pipe that its reader has closed, as far as the system tells."""
+    if not os_support.POLLED_FILES:
+        return False
+    poll = select.poll()
+    poll.register(fd, 0)  # errors are reported in any case
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def discard_output() -> None:

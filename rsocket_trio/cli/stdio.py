@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -23,11 +24,13 @@ from rsocket_trio import os_support
 
 from .exits import LOCAL_IO, Failure
 from .output import for_terminal
-from .standard_streams import LONGEST_LINE, line_too_long
+from .standard_streams import LONGEST_LINE, is_unread, line_too_long
 
-__all__ = ["LineReader", "Writer"]
+__all__ = ["LineReader", "Writer", "reader_gone"]
 
 _READ_SIZE: Final = 64 * 2**10
+_PAUSE: Final = 1.0
+"""Seconds between two looks at a pipe that is readable, and has a reader."""
 
 
 class LineReader:
@@ -109,6 +112,23 @@ class Writer:
             except OSError as error:
                 text = f"cannot write to {self._name}: {error.strerror}"
                 raise Failure(text, LOCAL_IO) from error
+
+
+async def reader_gone(fd: int = 1) -> None:
+    """Wait until the reader of a pipe has closed it; without end if the file is no pipe.
+
+    Nobody reads from this end of it, so what is reported for it is the end of the other.
+
+    Checkpoint: always.
+    If cancelled: nothing changes.
+    """
+    while not is_unread(fd):
+        if os_support.POLLED_FILES and stat.S_ISFIFO(os.fstat(fd).st_mode):
+            await trio.lowlevel.wait_readable(fd)
+            await trio.sleep(_PAUSE)  # a FIFO that is open for both may have something to read
+        else:
+            await trio.sleep_forever()
+    await trio.lowlevel.checkpoint()
 
 
 async def _read(fd: int, size: int) -> bytes:

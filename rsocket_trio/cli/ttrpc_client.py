@@ -43,7 +43,7 @@ def run_call(
     async def connected(stop: Interruption) -> int:
         status = PEER_ERROR
         async with ttrpc.connect(args.uri) as client:
-            with stop.work():
+            with stop.work(prints=args.module == "ttrpc_stream"):
                 limit = float("inf") if args.deadline is None else args.deadline
                 with trio.move_on_after(limit) as scope:
                     status = await call(client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 from rsocket_trio.cli.event_printer import EventPrinter
@@ -10,7 +11,7 @@ from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.cli.interrupt import interruptible
 from rsocket_trio.cli.pace import Pace
 from rsocket_trio.cli.serving import Deployment, serve_until_stopped
-from rsocket_trio.cli.stdio import Writer
+from rsocket_trio.cli.stdio import Writer, reader_gone
 from rsocket_trio.lumberjack import serve
 from rsocket_trio.spool import open_spool
 from tests.checkpoints.rows_lumberjack import held, nothing
@@ -44,6 +45,14 @@ async def _(scene: Scene) -> Call:
 @row("cli.stdio.Writer.write", "nothing")
 async def _(scene: Scene) -> Call:
     return partial(writer(scene).write, b"")
+
+
+@row("cli.stdio.reader_gone")
+async def _(scene: Scene) -> Call:
+    reading, writing = os.pipe()
+    os.close(reading)
+    scene.stack.callback(os.close, writing)
+    return partial(reader_gone, writing)
 
 
 @row("cli.event_printer.EventPrinter.handle")

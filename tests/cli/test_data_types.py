@@ -13,8 +13,9 @@ import pytest
 from rsocket_trio import Payload
 from rsocket_trio.cli.data_types import Answers, DataType, hint
 from rsocket_trio.cli.exits import DONE, PEER_ERROR, USAGE, Failure
+from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
-from rsocket_trio.errors import ApplicationError, Invalid
+from rsocket_trio.errors import ApplicationError, Invalid, StreamError, Unauthenticated
 from rsocket_trio.metadata import MIME, CompositeMetadata, Metadata, MetadataEntry
 
 CBOR, JSON, TEXT = "application/cbor", "application/json", "text/plain"
@@ -280,10 +281,32 @@ def test_an_answer_names_its_type() -> None:
 # -- hints --------------------------------------------------------------------------------------
 
 
+def arguments(mime: str, *more: str) -> argparse.Namespace:
+    given = ["request", "tcp://127.0.0.1:1", "--data-mime", mime, *more]
+    return build_parser().parse_args(given)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ApplicationError("No handler for destination ''"), "(--route ROUTE)"),
+        (Invalid("no request_response handler for requests without a route"), "(--route ROUTE)"),
+        (ApplicationError("Access Denied"), "(--auth-simple USER:PASSWORD or --auth-bearer TOKEN)"),
+        (Unauthenticated("who are you?"), "(--auth-simple USER:PASSWORD or --auth-bearer TOKEN)"),
+    ],
+)
+def test_what_is_missing(error: StreamError, said: str) -> None:
+    """A request without a route, or without credentials, gets the option that gives them."""
+    assert said in hint(error, arguments(CBOR))
+    given = arguments(CBOR, "--auth-bearer", "token")
+    assert hint(error, given) == ("" if "auth" in said else f" {said}")
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "Failed to decode: CBOR decoding error",
+        "Failed to read HTTP message",
         "Unsupported MIME type",
         "Unrecognized token 'd': was expecting JSON; while parsing",
         "Content type 'application/cbor' not supported",
@@ -292,16 +315,16 @@ def test_an_answer_names_its_type() -> None:
 )
 def test_a_peer_that_cannot_read_it(text: str) -> None:
     """The error says which option sends the data in another type, and none that was tried."""
-    args = argparse.Namespace(data_mime=CBOR)
+    args = arguments(CBOR)
     said = hint(ApplicationError(text), args)
     assert "--data-mime may be application/json or text/plain" in said
-    args = argparse.Namespace(data_mime=JSON)
+    args = arguments(JSON)
     assert "may be application/cbor or text/plain" in hint(ApplicationError(text), args)
 
 
 def test_errors_about_something_else() -> None:
     """Other errors have no hint, and a number for a text has its own."""
-    args = argparse.Namespace(data_mime=CBOR)
+    args = arguments(CBOR)
     assert hint(ApplicationError("out of beans"), args) == ""
     for text in (
         "route 'a' expects str as 'application/cbor'",
@@ -310,7 +333,7 @@ def test_errors_about_something_else() -> None:
         assert "quotes make text of a number" in hint(Invalid(text), args)
     variable = "route 'a.{b}' expects str for its variable 'b'"
     assert hint(Invalid(variable), args) == ""  # it is no part of the data
-    args = argparse.Namespace(data_mime=TEXT)
+    args = arguments(TEXT)
     assert hint(Invalid("route 'a' expects str as 'text/plain'"), args) == ""
 
 

@@ -3,8 +3,13 @@
 import os
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import trio
+
+from rsocket_trio import os_support
+from rsocket_trio.spool import open_spool
 
 PING = "00000001100070696e67"
 SERVE = ("serve", "rsocket_trio.testing.peer:app", "--listen", "tcp://127.0.0.1:0", "--quiet")
@@ -95,3 +100,39 @@ def test_a_line_without_an_end(shell: Shell, server: dict[str, str], command: st
     assert done.returncode == 4
     assert b"a line of standard input has more than 64 MiB" in done.stderr
     assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(not os_support.POLLED_FILES, reason="a pipe does not tell of its other end")
+@pytest.mark.parametrize("command", ["channel", "ttrpc", "lumberjack", "spool"])
+def test_a_reader_that_goes_while_nothing_is_printed(
+    start_cli: Start,
+    server: dict[str, str],
+    ttrpc_server: str,
+    descriptor_set: str,
+    tmp_path: Path,
+    command: str,
+) -> None:
+    """A command that prints what comes ends at once, not with the next line."""
+    arguments = {
+        "channel": ("channel", server["tcp"]),
+        "ttrpc": (
+            *("ttrpc", "stream", ttrpc_server, "ttrpc.integration.streaming.Streaming/EchoStream"),
+            *("--descriptor-set", descriptor_set),
+        ),
+        "lumberjack": ("lumberjack", "serve", "--listen", "lumberjack://127.0.0.1:0"),
+        "spool": ("spool", "read", "spool", "--follow"),
+    }[command]
+
+    async def make() -> None:
+        async with open_spool(tmp_path / "spool"):
+            pass
+
+    trio.run(make)
+    process = start_cli(*arguments)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    if command == "lumberjack":
+        assert process.stdout.readline().startswith(b"listening on ")
+    process.stdout.close()
+    assert process.wait(20) == 141
+    assert b"Traceback" not in process.stderr.read()

@@ -124,3 +124,16 @@ async def test_a_name_is_no_path(tasks, name):
     status, _, errors = await tasks("wait", name)
     assert status == 2
     assert "is not the name of a container" in errors
+
+
+async def test_events_end_with_their_reader(program, tmp_path):
+    """Also while there are none."""
+    argv = [sys.executable, str(program), "events", str(tmp_path / "events.sock")]
+    with trio.fail_after(30):
+        process = await trio.lowlevel.open_process(
+            argv, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        await process.stdout.aclose()
+        assert await process.wait() == 141
+        assert await process.stderr.receive_some() == b""
+        await process.stderr.aclose()
