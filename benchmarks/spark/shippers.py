@@ -54,7 +54,7 @@ class _OpenShippers:
     most = 10**9
 
     def __init__(self, readers: str, logs: Path, roots: Mapping[str, Sequence[int]]) -> None:
-        self.options: Final[Mapping[str, str]] = {"collectors": readers, "minPartitions": "2"}
+        self.options: Final[Mapping[str, str]] = {"collectors": readers}
         self.roots: Final = roots
         self._logs: Final = logs
         self._numbers: Final = itertools.count()

@@ -152,7 +152,7 @@ class _OpenCollectors:
         options: Mapping[str, str],
     ) -> None:
         addresses = ",".join(each.readers for each in collectors)
-        self.options: Final = {"collectors": addresses, "minPartitions": "2", **options}
+        self.options: Final = {"collectors": addresses, **options}
         self.roots: Final = {
             "agents": [agent.process.pid],
             "collectors": [each.program.process.pid for each in collectors],

@@ -26,8 +26,10 @@ SPARKS_OWN: Final = frozenset({
     "outputmode",
     "asyncprogresstrackingenabled",
     "asyncprogresstrackingcheckpointintervalms",
+    "cores",
 })  # fmt: skip
-"""Options that Spark passes on to sources and sinks, for itself."""
+"""Options that Spark passes on to sources and sinks, for itself; and what `register` tells all of
+them, which is of use to some."""
 
 EXAMPLES: Final = {
     "uri": ', e.g. .option("uri", "tcp://127.0.0.1:7878")',

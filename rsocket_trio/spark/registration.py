@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +13,7 @@ from .extras import require
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["load_source", "register"]
+__all__ = ["cores_of", "load_source", "register", "threads_of"]
 
 SOURCES: Final[dict[str, tuple[str, str]]] = {
     "lumberjack": ("rsocket_trio.spark.lumberjack_source", "LumberjackDataSource"),
@@ -48,9 +51,62 @@ def register(spark: SparkSession) -> None:
     Raises:
         ImportError: A package of the extra ``spark`` is missing.
     """
+    cores = _cores(spark)
     for name in SOURCES:
-        spark.dataSource.register(load_source(name))
+        source = load_source(name)
+        spark.dataSource.register(source if cores is None else _telling(source, cores))
     _activate(spark)
+
+
+def _telling(source: Any, cores: int) -> Any:
+    """Return a data source that has the option ``cores``, unless the program sets it.
+
+    The process that plans a batch cannot ask Spark. PySpark sends it this class by value, as it is
+    one of a function.
+    """
+
+    class Registered(source):  # type: ignore[misc]  # a class of `SOURCES`
+        def __init__(self, options: Mapping[str, str]) -> None:
+            super().__init__({"cores": str(cores), **options})
+
+    return Registered
+
+
+def _cores(spark: SparkSession) -> int | None:
+    """Return how many tasks a session can run at once, if it says so."""
+    if getattr(spark, "_jvm", None) is None:  # Spark Connect does not
+        return None
+    return cores_of(dict(spark.sparkContext.getConf().getAll()))
+
+
+def cores_of(conf: Mapping[str, str]) -> int | None:
+    """Return how many tasks Spark can run at once, by its properties; None: they do not say it.
+
+    Executors that have registered do not count: in a cluster most of them come later.
+    """
+    if (given := conf.get("spark.default.parallelism")) is not None:
+        return int(given)
+    master = conf.get("spark.master", "")
+    if master.startswith("local"):
+        return threads_of(master)
+    if (given := conf.get("spark.cores.max")) is not None:
+        return int(given)
+    is_dynamic = conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+    executors = conf.get(
+        "spark.dynamicAllocation.maxExecutors" if is_dynamic else "spark.executor.instances"
+    )
+    each = conf.get("spark.executor.cores", None if master.startswith("spark:") else "1")
+    return None if executors is None or each is None else int(executors) * int(each)
+
+
+def threads_of(master: str) -> int:
+    """Return the number of threads of a local master, e.g. ``local[4]`` or ``local[*,3]``."""
+    numbers = re.findall(r"\d+|\*", master)
+    if master.startswith("local-cluster") and len(numbers) > 1:
+        return int(numbers[0]) * int(numbers[1])  # executors, and the cores of each
+    if not numbers:
+        return 1
+    return (os.cpu_count() or 1) if numbers[0] == "*" else int(numbers[0])
 
 
 def _activate(spark: SparkSession) -> None:

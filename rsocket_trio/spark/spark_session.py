@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import site
 import sys
 import sysconfig
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ..log_policy import logger
 from .extras import require
 from .java import find_java
-from .registration import register
+from .registration import register, threads_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +90,7 @@ def start(
         environment["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)
         properties["spark.driver.host"] = environment["SPARK_LOCAL_IP"]
         properties["spark.driver.bindAddress"] = environment["SPARK_LOCAL_IP"]
-        properties["spark.sql.shuffle.partitions"] = _threads(master)
+        properties["spark.sql.shuffle.partitions"] = threads_of(master)
     properties.update(config or {})
     return _session(builder, properties, environment)
 
@@ -116,16 +115,6 @@ def _warn_of_differences(spark: SparkSession, wanted: Mapping[str, object]) -> N
                 " session first; for the memory and other options of Java, restart the program",
                 key, has.get(key), text,
             )  # fmt: skip
-
-
-def _threads(master: str) -> int:
-    """Return the number of threads of a local master, e.g. ``local[4]`` or ``local[*,3]``."""
-    numbers = re.findall(r"\d+|\*", master)
-    if master.startswith("local-cluster") and len(numbers) > 1:
-        return int(numbers[0]) * int(numbers[1])  # executors, and the cores of each
-    if not numbers:
-        return 1
-    return (os.cpu_count() or 1) if numbers[0] == "*" else int(numbers[0])
 
 
 def _path_of_workers() -> list[str]:

@@ -43,6 +43,8 @@ _OF_SPOOL: Final = (
     "minRowsPerTrigger",
     "maxTriggerDelayMs",
     "minPartitions",
+    "maxPartitions",
+    "cores",
     "failOnDataLoss",
     "trimOn",
     "pollTimeoutMs",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark")
 
+from rsocket_trio.spark.spool_source.addresses import Address
 from rsocket_trio.spark.spool_source.offsets import Offsets
 from rsocket_trio.spark.spool_source.planning import plan
 from rsocket_trio.spark.spool_source.ranges import (
@@ -58,12 +59,34 @@ def test_cut_is_even():
     ]  # fmt: skip
 
 
-def test_a_batch_has_a_task_for_each_fifty_thousand_events():
-    counts = [0, 1, 74_999, 75_001, 1_000_000, 10**9]
-    tasks = [usual_partitions([SpoolRange("a", 5, 5 + count)]) for count in counts]
-    assert tasks == [1, 1, 1, 2, 20, 64]
-    two = [SpoolRange("a", 0, 50_000), SpoolRange("b", 0, 100_000)]
-    assert usual_partitions(two) == 3
+@pytest.mark.parametrize(
+    ("cores", "tasks"),
+    [
+        (2, [1, 1, 2, 2, 2, 4, 50]),
+        (8, [1, 1, 5, 8, 8, 8, 48]),
+        (16, [1, 1, 5, 16, 16, 16, 48]),
+        (32, [1, 1, 5, 20, 32, 32, 32]),
+        (64, [1, 1, 5, 20, 64, 64, 64]),
+        (None, [1, 1, 5, 8, 25, 40, 64]),
+    ],
+)
+def test_the_usual_tasks_follow_from_the_events_and_the_cores(cores, tasks):
+    """A hundred thousand events are worth a task. There is one for each core, or whole rounds of
+    them, each with about two million events at most."""
+    events = [0, 199_999, 500_000, 2_000_000, 6_400_000, 10**7, 10**8]
+    assert [usual_partitions([SpoolRange("a", 5, 5 + count)], cores) for count in events] == tasks
+
+
+@given(st.integers(0, 10**10), st.none() | st.integers(1, 1000), st.integers(1, 5))
+def test_the_usual_tasks_are_not_tiny_and_fill_rounds(events, cores, spools):
+    ranges = [SpoolRange(str(n), 0, events // spools) for n in range(spools)]
+    events = events // spools * spools
+    tasks = usual_partitions(ranges, cores)
+    assert tasks == 1 or events / tasks >= 100_000
+    if cores is None:
+        assert tasks <= 64 * spools
+    else:
+        assert tasks <= min(cores, 64 * spools) or tasks % min(cores, 64 * spools) == 0
 
 
 @given(counts, st.integers(1, 200))
@@ -85,11 +108,22 @@ def test_share_is_fair():
     assert share({"a": 100, "b": 100}, 5) == {"a": 2, "b": 3}
 
 
-@pytest.mark.parametrize(("given", "tasks"), [({}, 2), ({"minPartitions": "5"}, 5)])
+@pytest.mark.parametrize(
+    ("given", "tasks"),
+    [
+        ({}, 3),
+        ({"cores": "2"}, 2),
+        ({"minPartitions": "5", "cores": "2"}, 5),
+        ({"minPartitions": "1", "cores": "2"}, 2),
+        ({"maxPartitions": "1"}, 1),
+        ({"minPartitions": "2", "maxPartitions": "2"}, 2),
+    ],
+)
 def test_the_tasks_of_a_batch(given, tasks):
     settings = SourceSettings.read({"collectors": "one", **given})
-    whole = SpoolRange("a", 0, 100_000)
-    pieces = [each.place for each in plan([whole], {"a": "tcp://one:7878"}, settings)]
+    whole = SpoolRange("a", 0, 300_000)
+    at = Address("tcp://one:7878")
+    pieces = [each.place for each in plan([whole], {"a": at}, settings)]
     assert len(pieces) == tasks
     assert {each.uri for each in pieces} == {"tcp://one:7878"}
-    assert [each.start for each in pieces] == [n * 100_000 // tasks for n in range(tasks)]
+    assert [each.start for each in pieces] == [n * 300_000 // tasks for n in range(tasks)]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rsocket_trio.spark import register, registration
+from rsocket_trio.spark.registration import cores_of
 from tests.time_limit import LONGEST_WITH_SPARK
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,44 @@ def test_all_formats_are_registered(sources):
     spark = Registered()
     register(spark)
     assert [each.__name__ for each in spark.sources] == ["TracingDataSource"] * len(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("conf", "cores"),
+    [
+        ("master=local[2]", 2),
+        ("master=local[3,4]", 3),
+        ("master=local", 1),
+        ("master=local-cluster[2,3,1024]", 6),
+        ("master=local[8] default.parallelism=5", 5),
+        ("master=spark://one:7077", None),
+        ("master=spark://one:7077 cores.max=12", 12),
+        ("master=spark://one:7077 executor.instances=3", None),
+        ("master=yarn executor.instances=3 executor.cores=4", 12),
+        ("master=k8s://one executor.instances=3", 3),
+        ("master=yarn dynamicAllocation.enabled=true executor.instances=1", None),
+        ("master=yarn dynamicAllocation.enabled=true dynamicAllocation.maxExecutors=5", 5),
+    ],
+)
+def test_the_cores_of_a_session(conf, cores):
+    pairs = (each.split("=", 1) for each in conf.split())
+    assert cores_of({f"spark.{name}": value for name, value in pairs}) == cores
+
+
+def test_a_session_tells_the_sources_its_cores(monkeypatch):
+    """What is registered is another class then, which Spark sends to processes that plan."""
+    pytest.importorskip("pyspark")
+    from pyspark.serializers import CloudPickleSerializer
+
+    monkeypatch.setattr(registration, "_cores", lambda spark: 7)
+    spark = Registered()
+    register(spark)
+    serializer = CloudPickleSerializer()
+    for each in spark.sources:
+        source = serializer.loads(serializer.dumps(each))
+        assert source.name() in FORMATS
+        assert source({"uri": "x"}).options == {"cores": "7", "uri": "x"}
+        assert source({"cores": "3"}).options["cores"] == "3"
 
 
 def test_the_formats_are_those_of_the_modules():

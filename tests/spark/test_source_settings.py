@@ -28,6 +28,7 @@ def test_all_of_them(tmp_path):
         "minRowsPerTrigger": "9",
         "maxTriggerDelayMs": "2000",
         "minPartitions": "3",
+        "maxPartitions": "4",
         "failOnDataLoss": "False",
         "trimOn": "COMMIT",
         "pollTimeoutMs": "250",
@@ -49,6 +50,7 @@ def test_all_of_them(tmp_path):
         min_rows=9,
         max_delay=2.0,
         min_partitions=3,
+        max_partitions=4,
         fail_on_data_loss=False,
         trim_on="commit",
         poll_timeout=0.25,
@@ -86,6 +88,10 @@ def test_addresses(text, uris):
         (
             {"collectors": "a", "minRowsPerTrigger": "3", "maxRowsPerTrigger": "2"},
             "minRowsPerTrigger is 3, and maxRowsPerTrigger 2",
+        ),
+        (
+            {"collectors": "a", "minPartitions": "3", "maxPartitions": "2"},
+            "minPartitions is 3, and maxPartitions 2",
         ),
         ({"collectors": "a", "endingOffsets": "earliest"}, "endingOffsets is latest"),
         ({"collectors": "a", "startingOffsets": "now"}, "startingOffsets is earliest"),

@@ -42,6 +42,7 @@ def plan(
         directories: Directories of this host with spools, by their ids.
     """
     here = directories or {}
+    wanted = max(settings.min_partitions, usual_partitions(ranges, settings.cores))
     return [
         RangePartition(
             Place(
@@ -58,6 +59,6 @@ def plan(
                 fail_on_data_loss=settings.fail_on_data_loss,
             )
         )
-        for piece in cut(ranges, settings.min_partitions or usual_partitions(ranges))
+        for piece in cut(ranges, min(wanted, settings.max_partitions))
         if (at := addresses.get(piece.spool_id)) or piece.spool_id in here
     ]

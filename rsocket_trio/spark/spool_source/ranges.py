@@ -14,8 +14,6 @@ import attrs
 from .offsets import Offsets
 
 __all__ = [
-    "EVENTS_OF_A_TASK",
-    "MAX_USUAL_PARTITIONS",
     "Limit",
     "SpoolRange",
     "cut",
@@ -24,11 +22,22 @@ __all__ = [
     "usual_partitions",
 ]
 
-EVENTS_OF_A_TASK: Final = 50_000
-"""A task of so many events takes about 0.2 s, of which 0.01 s is what each task costs."""
+FEWEST_EVENTS: Final = 100_000
+"""Events of a task, about: decoding them takes 0.3 s. A task costs 0.075 s of a core more, also one
+of a source that does nothing, so with fewer events it costs Spark more than it spares anyone."""
 
-MAX_USUAL_PARTITIONS: Final = 64
-"""Each task asks a collector, which has 256 places for readers (`CollectorLimits.max_reads`)."""
+MANY_EVENTS: Final = 250_000
+"""Events of a task, if nobody knows the cores: of its time, a tenth is what each task costs."""
+
+MOST_EVENTS: Final = 2_000_000
+"""Events of a task, about: decoding them takes 6 s, and so does a second attempt."""
+
+UNKNOWN_CORES: Final = 8
+"""If nobody knows the cores, so many tasks have fewer than `MANY_EVENTS`."""
+
+MAX_TASKS: Final = 64
+"""Tasks for each spool at once. Each asks its collector, which has 256 places for readers
+(`CollectorLimits.max_reads`)."""
 
 
 @attrs.frozen
@@ -81,14 +90,24 @@ def ranges_between(start: Mapping[str, int], stop: Offsets) -> list[SpoolRange]:
     ]
 
 
-def usual_partitions(ranges: list[SpoolRange]) -> int:
-    """Return into how many pieces a batch is cut if the user does not say it.
+def usual_partitions(ranges: list[SpoolRange], cores: int | None) -> int:
+    """Return into how many pieces a batch is cut, if the user does not say it.
 
-    The process that plans a batch does not know the cores of Spark. So the number depends on the
-    events only: small batches are not cut, and a query that falls behind uses more cores.
+    Small batches are not cut. Larger ones use more cores, until there is a task for each of them;
+    and very large ones have several for each.
+
+    Args:
+        ranges: What the batch reads.
+        cores: How many tasks Spark can run at once, if that is known.
     """
     total = sum(each.count for each in ranges)
-    return max(1, min(MAX_USUAL_PARTITIONS, round(total / EVENTS_OF_A_TASK)))
+    small, most = total // FEWEST_EVENTS, MAX_TASKS * len(ranges)
+    if cores is None:
+        wanted = max(min(small, UNKNOWN_CORES), min(total // MANY_EVENTS, most))
+    else:
+        at_once = min(cores, most)
+        wanted = max(min(small, at_once), at_once * (total // (at_once * MOST_EVENTS)))
+    return max(1, wanted)
 
 
 def cut(ranges: list[SpoolRange], at_least: int) -> list[SpoolRange]:

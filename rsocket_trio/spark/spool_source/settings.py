@@ -26,6 +26,7 @@ _MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _LEASE: Final = 7 * 24 * 60 * 60 * 1000
 """Milliseconds: a query may be stopped over the longest weekend."""
 _LONGEST_LEASE: Final = 10 * 365 * 24 * 60 * 60 * 1000
+_MOST_PARTITIONS: Final = 10_000
 _DELAY: Final = 15 * 60 * 1000
 """Milliseconds: as Kafka's source waits for `minOffsetsPerTrigger`."""
 _TRIM_ON: Final = ("start", "commit")
@@ -49,7 +50,9 @@ class SourceSettings:
     max_bytes: int | None = None
     min_rows: int | None = None
     max_delay: float = 900.0
-    min_partitions: int | None = None
+    min_partitions: int = 1
+    max_partitions: int = _MOST_PARTITIONS
+    cores: int | None = None
     fail_on_data_loss: bool = True
     trim_on: Literal["start", "commit"] = "start"
     poll_timeout: float = 0.5
@@ -86,7 +89,9 @@ class SourceSettings:
             max_bytes=options.size("maxBytesPerTrigger", None, 1),
             min_rows=options.integer("minRowsPerTrigger", None, 1),
             max_delay=options.milliseconds("maxTriggerDelayMs", _DELAY),
-            min_partitions=options.integer("minPartitions", None, 1, 10_000),
+            min_partitions=options.integer("minPartitions", 1, 1, _MOST_PARTITIONS),
+            max_partitions=options.integer("maxPartitions", _MOST_PARTITIONS, 1, _MOST_PARTITIONS),
+            cores=options.integer("cores", None, 1),
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
             trim_on=cast("Literal['start', 'commit']", options.choice("trimOn", _TRIM_ON, "start")),
             poll_timeout=options.milliseconds("pollTimeoutMs", 500, 0),
@@ -130,6 +135,10 @@ class SourceSettings:
             raise ValueError(
                 f"minRowsPerTrigger is {self.min_rows}, and maxRowsPerTrigger {self.max_rows}: a"
                 " microbatch cannot have both"
+            )
+        if self.min_partitions > self.max_partitions:
+            raise ValueError(
+                f"minPartitions is {self.min_partitions}, and maxPartitions {self.max_partitions}"
             )
         if not 0 < len(self.consumer) <= 200:
             raise ValueError("the option consumer must have 1 to 200 characters")
