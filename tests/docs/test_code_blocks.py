@@ -40,7 +40,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs import environment
-from tests.time_limit import LONGEST_WITH_SPARK
+from tests.time_limit import LONGEST, LONGEST_WITH_SPARK
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -266,14 +266,18 @@ class Runner:
 
 
 def marks(page: Path) -> list[pytest.MarkDecorator]:
-    """Return the marker of tests with Spark, and the time for all of its programs."""
-    programs = sum(
-        (language == "python" and not mark and "rsocket_trio.spark" in text)
-        or (language == "console" and "spark-submit" in text)
-        for _, language, mark, text in blocks(page)
-    )
-    longest = (programs + 1) * LONGEST_WITH_SPARK
-    return [pytest.mark.jvm, pytest.mark.seconds(longest)] if programs else []
+    """Return the marker of tests with Spark, and the time for all programs of a page."""
+    with_spark, others = 0, 0
+    for _, language, mark, text in blocks(page):
+        if (language == "python" and not mark and "rsocket_trio.spark" in text) or (
+            language == "console" and "spark-submit" in text
+        ):
+            with_spark += 1
+        else:
+            others += text.count("\n$ ") + 1
+    if with_spark:
+        return [pytest.mark.jvm, pytest.mark.seconds((with_spark + 1) * LONGEST_WITH_SPARK)]
+    return [pytest.mark.seconds(LONGEST + min(others, 25) * PATIENCE / 3)]
 
 
 @pytest.mark.parametrize(

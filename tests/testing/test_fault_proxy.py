@@ -14,6 +14,7 @@ from rsocket_trio.frames import (
 )
 from rsocket_trio.testing.fault_proxy import Fault, fault_proxy
 from rsocket_trio.testing.serving import serving
+from tests.waiting import PATIENCE
 
 
 def application() -> Router:
@@ -27,13 +28,13 @@ def application() -> Router:
     return router
 
 
-async def items_through(faults, prefetch=None):
+async def items_through(faults, patience=PATIENCE):
     """What a client gets of six items, and the proxy."""
     got = []
     async with serving(application()) as server, fault_proxy(server.uris[0], faults) as proxy:
         async with connect(proxy.uri) as requester:
             async with Caller(requester).request_stream("count", returns=int) as items:
-                with trio.move_on_after(0.5):
+                with trio.move_on_after(patience):
                     async for each in items:
                         got.append(each)
     return got, proxy
@@ -56,7 +57,9 @@ def of_server(action, number, **more):
 )
 async def test_one_frame(action, expected):
     """The fault concerns that frame and no other; the first frame is the KEEPALIVE for SETUP."""
-    got, proxy = await items_through(of_server(action, 2, seconds=0.01))
+    got, proxy = await items_through(
+        of_server(action, 2, seconds=0.01), 0.5 if action == "stall" else PATIENCE
+    )
     assert got == expected
     assert proxy.faults == 1
     assert proxy.connections == 1

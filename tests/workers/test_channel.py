@@ -54,10 +54,11 @@ async def connection() -> tuple[trio.SocketStream, trio.SocketStream]:
 
 async def listening(channel: Channel, listener: Any) -> None:
     """Let the worker say that it listens."""
-    with trio.move_on_after(0.01):
-        await listener.accept()
-    message = await channel.receive()
-    assert message == Counts(0, 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listener.accept)
+        message = await channel.receive()
+        assert message == Counts(0, 0)
+        nursery.cancel_scope.cancel()
     channel.took(message)
 
 
@@ -114,14 +115,15 @@ async def test_a_descriptor_that_did_not_arrive() -> None:
         client, server = await connection()
         channel._sock.send(encode(Handed(1)))
         channel.untaken[1], channel._handed = server, 1
-        with trio.move_on_after(0.05):
-            await listener.accept()
-        returned = await channel.receive()
-        assert returned == Returned(1)
-        assert channel.gave_back(returned) is server
-        assert channel.gave_back(returned) is None
-        counts = await channel.receive()
-        assert counts == Counts(1, 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listener.accept)
+            returned = await channel.receive()
+            assert returned == Returned(1)
+            assert channel.gave_back(returned) is server
+            assert channel.gave_back(returned) is None
+            counts = await channel.receive()
+            assert counts == Counts(1, 1)
+            nursery.cancel_scope.cancel()
         await client.aclose()
         await server.aclose()
 
