@@ -24,7 +24,7 @@ from benchmarks.spark.measuring import (
 )
 from benchmarks.spark.rsocket_cases import measure_batch, measure_replay, measure_sink
 from benchmarks.spark.shippers import Shippers
-from benchmarks.spark.short_runs import measure_short, measure_trivial
+from benchmarks.spark.short_runs import measure_backlog, measure_short, measure_trivial
 from benchmarks.spark.sources import SOCKET_BURST, Feed, Files, Lines, Prepared
 
 __all__ = ["SPARK_CASES", "Run", "SparkCase", "spark_missing"]
@@ -102,6 +102,13 @@ def _drain(title: str, query: Query, level: int) -> Run:
         options = {"maxRowsPerTrigger": str(max(2, count // 4))}
         feed = Prepared(level=level, options=options, most=max(1, count // 2))
         return run_drain(bench, master, feed, query, count)
+
+    return Run(title=title, measure=measure)
+
+
+def _backlog(title: str, query: Query, level: int = 0) -> Run:
+    def measure(bench: Bench, master: str, scale: float) -> Measurement:
+        return measure_backlog(bench, master, query, level, _scaled(2_000_000, scale))
 
     return Run(title=title, measure=measure)
 
@@ -224,6 +231,19 @@ SPARK_CASES: Final = (
             _drain("decoded", _DECODED, 0),
             _drain("decoded, compressed", _DECODED, 3),
             _drain("as they came", _RAW, 0),
+        ),
+    ),
+    SparkCase(
+        name="spark/backlog",
+        title="a backlog, `availableNow`, Spark alone",
+        group=STREAMS,
+        is_first=True,
+        runs=(
+            _backlog("decoded, no sink", _DECODED),
+            _backlog("decoded, compressed, no sink", _DECODED, 3),
+            _backlog("decoded, Parquet", _to(_DECODED, "parquet")),
+            _backlog("as they came, no sink", _RAW),
+            _backlog("their bytes alone, no sink", Query(schema="_raw BINARY")),
         ),
     ),
     SparkCase(

@@ -29,7 +29,7 @@ NOTES: Final = {
         it that is not the JVM's is Python's. A ratio is that of the first row of its case to this
         row. The `socket` source gets 16384 events at a time, because its time grows with the
         square of the size of a batch. A full spool: from the end of the first batch to the end of
-        the last one.""",
+        the last one. A backlog: a whole run of a query, from its start to its end.""",
     SCALE: "As above. The events are spread evenly over the collectors.",
     LATENCY: """
         The latency of an event is the time of the commit of its batch in a Parquet table, minus

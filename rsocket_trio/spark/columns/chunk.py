@@ -26,14 +26,16 @@ class Chunk:
 
     Args:
         collector: The name of the collector.
+        decodes: Whether `decode` is going to be called: it reads whole lines as they are.
 
     Attributes:
         rows: The number of events.
         size: The bytes of the events, after inflation.
     """
 
-    def __init__(self, collector: str) -> None:
+    def __init__(self, collector: str, *, decodes: bool) -> None:
         self.collector: Final = collector
+        self._decodes: Final = decodes
         self.rows = 0
         self.size = 0
         self._batches: Final[list[StoredBatch]] = []
@@ -48,7 +50,7 @@ class Chunk:
         """
         # A few kilobytes can be many megabytes of events, so the batch is inflated at once: the
         # caller must know its size before it adds another one.
-        part = None if is_whole_lines(stored) else split(stored)
+        part = None if self._decodes and is_whole_lines(stored) else split(stored)
         self._batches.append(stored)
         self._parts.append(part)
         self.rows += stored.wanted

@@ -146,12 +146,7 @@ def _decode_all(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array]:
     Raises:
         _Malformed: One of them is malformed, or they are more or fewer than ``count``.
     """
-    if not (
-        lines.startswith(b"{")
-        and lines.endswith(b"}\n")
-        and lines.count(b"\n") == count
-        and lines.count(b"}\n{") == count - 1
-    ):
+    if not _are_lines(lines, count):
         raise _Malformed
     if _has_constant(lines):
         raise _Malformed
@@ -168,10 +163,28 @@ def _decode_all(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array]:
         raise _Malformed from error
 
 
+def _whole(lines: bytes, stop: int) -> pa.Array:
+    """Return an array whose one value is these bytes up to ``stop``."""
+    bounds = pa.py_buffer(array("q", [0, stop]))
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, pa.py_buffer(lines)])
+
+
+def _are_lines(lines: bytes, count: int) -> bool:
+    """Return whether there are so many lines, and each begins and ends like an object.
+
+    In C++ this takes a quarter of the time of `bytes.count`.
+    """
+    if not lines.endswith(b"}\n"):
+        return False
+    found = pc.split_pattern(_whole(lines, len(lines) - 1), b"\n").values
+    return len(found) == count and bool(
+        pc.all(pc.starts_with(found, b"{")).as_py() and pc.all(pc.ends_with(found, b"}")).as_py()
+    )
+
+
 def _has_constant(lines: bytes) -> bool:
     """Return whether a line has NaN or Infinity outside of strings."""
-    bounds = pa.py_buffer(array("q", [0, len(lines)]))
-    whole = pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, pa.py_buffer(lines)])
+    whole = _whole(lines, len(lines))
     for word, number in _CONSTANTS.items():
         # This takes a thirtieth of the time of `word in lines`.
         if not pc.match_substring_regex(whole, word)[0].as_py():

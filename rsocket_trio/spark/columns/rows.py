@@ -47,12 +47,12 @@ def record_batches(
         MalformedEvent: An event does not fit, and the mode is FAILFAST.
         rsocket_trio.lumberjack.UnknownEncoding: A stored batch is damaged.
     """
-    chunk = Chunk(collector)
+    chunk = Chunk(collector, decodes=layout.decodes)
     for each in stored:
         chunk.add(each)
         if chunk.rows >= ENOUGH_ROWS or chunk.size >= ENOUGH_BYTES:
             yield from _cut(_record_batch(chunk, layout))
-            chunk = Chunk(collector)
+            chunk = Chunk(collector, decodes=layout.decodes)
     if chunk.rows:
         yield from _cut(_record_batch(chunk, layout))
 

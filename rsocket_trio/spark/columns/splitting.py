@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import RSocketError
+from ...lumberjack.wire.compression import inflate_again
 from ...spool import StoredBatch
 
 __all__ = ["Events", "is_whole_lines", "split"]
@@ -92,14 +93,10 @@ def _fast(stored: StoredBatch) -> pa.Array:
 
 
 def _inflate(data: bytes) -> bytes:
-    inflater = zlib.decompressobj()
     try:
-        inflated = inflater.decompress(data, MAX_INFLATED)
+        return inflate_again(data, MAX_INFLATED)
     except zlib.error:
         raise _NotPlain from None
-    if not inflater.eof or inflater.unused_data:
-        raise _NotPlain
-    return inflated
 
 
 def _lines(data: bytes, count: int) -> pa.Array:
