@@ -38,6 +38,11 @@ ALIKE = {
     ("spark/decoded-noop", "rsocket_trio, compressed"),
     ("spark/drain", "decoded, compressed"),
     ("spark/drain", "as they came"),
+    ("spark/backlog", "decoded, no sink"),
+    ("spark/backlog", "decoded, compressed, no sink"),
+    ("spark/backlog", "their bytes alone, no sink"),
+    ("spark/backlog", "as they came, no sink"),
+    ("spark/short-0", ""),
     ("spark/rsocket-binary", "stream"),
     ("spark/rsocket-utf8", ""),
     ("spark/rsocket-json", "stream"),
@@ -91,7 +96,8 @@ def test_each_run_counts_its_rows(bench: Bench, case: SparkCase, run: Run) -> No
     assert measured.count > 0
     assert measured.seconds > 0
     assert JVM in measured.processor
-    assert len(measured.latencies) == (2 if case.name == "spark/latency" else 0)
+    has_latencies = case.name in {"spark/latency", "spark/short-2048"}
+    assert len(measured.latencies) == (2 if has_latencies else 0)
     assert list(measured.latencies) == sorted(measured.latencies)
 
 
@@ -117,7 +123,8 @@ def test_peers_are_not_compared() -> None:
     """Two checkouts are compared in the runs that use the package."""
     ours = {run.title for _, run in ours_of_spark(SPARK_CASES)}
     others = {run.title for case in SPARK_CASES for run in case.runs} - ours
-    assert others == {"Spark's file source", "Spark's `socket` source", "Spark's JSON files"}
+    spark = {"Spark's file source", "Spark's `socket` source", "Spark's JSON files"}
+    assert others == {*spark, "a trivial source"}
 
 
 def test_figures_of_spark() -> None:

@@ -27,7 +27,8 @@ class Measurement:
         count: The rows or events.
         seconds: How long they took.
         processor: Seconds of processor time, by part.
-        latencies: [p50, p99] in seconds, if they were measured.
+        latencies: [p50, p99] in seconds, if they were measured; of a short run the times to its
+            first trigger and to its end.
     """
 
     count: int

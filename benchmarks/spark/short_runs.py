@@ -33,7 +33,9 @@ def _run(
         "once", source=source, options=dict(options), directory=str(directory), **query.command()
     )
     ended = clock.begun + outcome["elapsed"]
-    return clock.measured(1, ended, latencies=[outcome["first"]]), outcome["count"]
+    return clock.measured(1, ended, latencies=[outcome["first"], outcome["elapsed"]]), outcome[
+        "count"
+    ]
 
 
 def measure_short(bench: Bench, master: str, windows: int) -> Measurement:
