@@ -16,13 +16,14 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 import trio
 
 from ..config import MAX_FRAME_SIZE
-from ..field_checks import argument, instance_of
+from ..field_checks import COUNT, argument, instance_of, one_of, optional
+from ..field_checks import number as number_in
 from ..frames.length import LengthPrefixDecoder, join_frames
 from ..frames.union import Frame
 from ..uri import parse_uri
@@ -66,6 +67,13 @@ The frames of one direction of a connection are given in order, one after the ot
 those behind wait too, in the socket of their sender."""
 
 
+def _frame_type(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value not in get_args(Frame):
+        kind = value if isinstance(value, type) else type(value)
+        name = f"Fault.{attribute.name}"
+        raise TypeError(f"{name} must be a class of rsocket_trio.frames, not {kind.__name__}")
+
+
 @attrs.frozen
 class Fault:
     """What happens to frames: to all for which the other arguments hold.
@@ -78,15 +86,31 @@ class Fault:
         by: The end that sends it; by default either.
         number: Its number in its direction, from 1; by default any.
         connection: The number of its connection, from 1; by default any.
-        seconds: For how long it is delayed.
+        seconds: For how long it is delayed; ``"delay"`` needs it.
+
+    Raises:
+        TypeError: An argument is of a wrong type.
+        ValueError: A value is not one of those above.
     """
 
-    action: Literal["drop", "duplicate", "swap", "delay", "stall", "cut"]
-    kind: type[Frame] | None = attrs.field(default=None, kw_only=True)
-    by: End | None = attrs.field(default=None, kw_only=True)
-    number: int | None = attrs.field(default=None, kw_only=True)
-    connection: int | None = attrs.field(default=None, kw_only=True)
-    seconds: float = attrs.field(default=0.0, kw_only=True)
+    action: Literal["drop", "duplicate", "swap", "delay", "stall", "cut"] = attrs.field(
+        validator=one_of("drop", "duplicate", "swap", "delay", "stall", "cut")
+    )
+    kind: type[Frame] | None = attrs.field(
+        default=None, kw_only=True, validator=optional(_frame_type)
+    )
+    by: End | None = attrs.field(
+        default=None, kw_only=True, validator=optional(one_of(*get_args(End)))
+    )
+    number: int | None = attrs.field(default=None, kw_only=True, validator=optional(COUNT))
+    connection: int | None = attrs.field(default=None, kw_only=True, validator=optional(COUNT))
+    seconds: float = attrs.field(
+        default=0.0, kw_only=True, validator=number_in(at_least=0, finite=True)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.action == "delay" and not self.seconds:
+            raise ValueError('Fault("delay") needs seconds=, for how long')
 
     def concerns(self, frame: ProxiedFrame) -> bool:
         """Whether this happens to the frame."""

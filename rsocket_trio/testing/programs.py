@@ -63,7 +63,9 @@ class Program:
         """
         while text not in self.output:
             if self.process.returncode is not None:
-                raise RuntimeError(f"the program ended with {self.process.returncode}, not {text}")
+                raise RuntimeError(
+                    f"the program ended with {self.process.returncode} and has not written {text!r}"
+                )
             more = self._more
             with trio.move_on_after(_LOOK):  # it may end, and a child keep its output
                 await more.wait()
@@ -86,7 +88,10 @@ class Program:
     async def _wait_listening(self) -> None:
         while True:
             if self.process.returncode is not None:
-                raise RuntimeError(f"the program ended with {self.process.returncode}")
+                raise RuntimeError(
+                    f"the program ended with {self.process.returncode} and did not listen at"
+                    f" {self.port}"
+                )
             try:
                 stream = await trio.open_tcp_stream("127.0.0.1", self.port)
             except OSError:

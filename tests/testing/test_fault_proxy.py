@@ -108,3 +108,21 @@ async def test_addresses_are_checked():
         with pytest.raises(ValueError, match="tcp://host:port"):
             async with fault_proxy(wrong):
                 pass
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "text"),
+    [
+        ("drp", {}, "action must be 'drop', "),
+        ("drop", {"kind": "PAYLOAD"}, "kind must be a class of rsocket_trio.frames"),
+        ("drop", {"by": "sever"}, "by must be 'client' or 'server'"),
+        ("drop", {"number": 0}, "number must be"),
+        ("drop", {"connection": 0}, "connection must be"),
+        ("delay", {}, "needs seconds="),
+        ("delay", {"seconds": -1}, "seconds must be"),
+    ],
+)
+def test_a_fault_that_would_concern_nothing(action, options, text):
+    """It is an error, and no test that passes without its fault."""
+    with pytest.raises((TypeError, ValueError), match=text):
+        Fault(action, **options)
