@@ -8,8 +8,9 @@ with subcommands.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from .exits import USAGE
 from .settings import SettingsError, settings
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class CommandParser(argparse.ArgumentParser):
 
     last_positional: str | None = None
 
+    def error(self, message: str) -> NoReturn:
+        """Print the error, and where the options are: the usage has dozens, and hides the error."""
+        self.exit(USAGE, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
     # The parameter names and the loose types are those of the method of argparse.
     def parse_known_args(  # type: ignore[override]  # the stub has overloads with the same types
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -37,8 +42,7 @@ class CommandParser(argparse.ArgumentParser):
         Options that are not among the arguments come from the environment, or from a file.
 
         Raises:
-            SystemExit: There are unknown options, or too many values. The usage of this command and
-                the error are printed.
+            SystemExit: There are unknown options, or too many values. The error is printed.
         """
         if args is not None and self._subparsers is None:  # a command, and no group
             try:
@@ -63,7 +67,7 @@ class CommandParser(argparse.ArgumentParser):
         else:
             unknown += values
         if unknown:
-            # Here and not in the parser of all commands, which would print its own usage.
+            # Here and not in the parser of all commands, which would name its own help.
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, []
 

@@ -195,6 +195,8 @@ class _Input:
 def _no_digits(digits: str) -> ValueError:
     shown = digits if len(digits) <= 40 else f"{digits[:40]}..."
     hint = f"; @{digits} reads the file" if len(digits) < 1024 and _is_file(digits) else ""
+    if not digits.isprintable():
+        hint = "; make them of bytes with xxd"
     return ValueError(f"not pairs of hexadecimal digits: {shown!r}{hint}")
 
 

@@ -475,7 +475,7 @@ def above_zero(text: str) -> float:
     """An argument type: a duration in seconds, greater than 0."""
     number = seconds(text)
     if number == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not greater than 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return number
 
 

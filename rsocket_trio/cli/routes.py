@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from rsocket_trio import Caller, CodecError, Introspection, RouteDescription
+from rsocket_trio import Caller, CodecError, Introspection, Invalid, RouteDescription
 from rsocket_trio.private_files import open_private
 
 from .client import run_client
@@ -55,6 +55,12 @@ def run(args: argparse.Namespace) -> int:
         except CodecError as error:
             raise Failure(
                 f"the answer of the peer is no description: {error}", PEER_ERROR
+            ) from error
+        except Invalid as error:
+            raise Failure(
+                f"the peer answered INVALID: {error.message}: a server tells its routes if its"
+                f" router includes router.introspection(...) as {args.prefix!r} (--prefix)",
+                PEER_ERROR,
             ) from error
         _show(found, args)
         return DONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ import trio
 from rsocket_trio import Allow, Lease, LeaseOptions, Router, ServerResume, serve
 from rsocket_trio.lifespan import served_within
 from rsocket_trio.responder import Responder, lifespan_of
+from rsocket_trio.sockets.shared import check_reuse_port, check_unshared
 from rsocket_trio.sockets.workplace import workplace
 from rsocket_trio.uri import Uri, parse_uri
 from rsocket_trio.wires import wire_of
@@ -53,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
     rsio = [uri for uri in args.listen if wire_of([uri]) == "rsio"]
     plain = [uri for uri in args.listen if uri not in rsio]
     encrypted = [uri for uri in args.listen if _parsed(uri).is_encrypted]
+    for uris in filter(None, (plain, rsio)):
+        _check_shared(args, [*map(_parsed, uris)])
     context = server_context(args, encrypted, _ENCRYPTED)
     of_rsio = server_context(args, encrypted, _ENCRYPTED) if rsio else None  # has its own ALPN
     deployment = Deployment(args)
@@ -202,6 +206,18 @@ def _web_options(args: argparse.Namespace) -> dict[str, Any]:
     if args.allow_origin is not None and not _any_websocket(args.listen):
         raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
     return {"allowed_origins": args.allow_origin}
+
+
+def _check_shared(args: argparse.Namespace, uris: Sequence[Uri]) -> None:
+    """Refuse what does not go together, in the words of the options, before anything is begun."""
+    try:
+        check_reuse_port(args.reuse_port, uris)
+        if args.resume is not None:
+            check_unshared(uris, reuse_port=args.reuse_port, sole_process=args.sole_process)
+    except ValueError as error:
+        text = str(error).replace("ServerResume(sole_process=True)", "--sole-process")
+        text = re.sub(r"\bresume\b", "--resume", text.replace("reuse_port", "--reuse-port"))
+        raise Failure(text, USAGE) from error
 
 
 def _resume(args: argparse.Namespace) -> ServerResume | None:

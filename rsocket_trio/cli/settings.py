@@ -188,9 +188,7 @@ def _is_list(action: argparse.Action) -> bool:
 
 
 def _nearest(name: str, names: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(
-        name.replace("_", "-") if name.islower() else name, names, 1, 0.5
-    )
+    return difflib.get_close_matches(name.replace("_", "-") if name.islower() else name, names, 1)
 
 
 def _unknown(where: str, command: str, nearest: Sequence[str]) -> SettingsError:

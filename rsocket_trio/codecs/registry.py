@@ -268,9 +268,9 @@ class Codecs:
                     reason = error.reason.removesuffix(LIKE_TEXT)
                     error.reason = f"{reason}{LIKE_TEXT}, which Codecs(raw_text=True) reads"
                 where = f": {error}" if isinstance(error, Mismatch | Unconvertible) else ""
+                as_what = "" if annotation is Any else f" as {annotation_name(annotation)}"
                 raise CodecError(
-                    f"{len(data)} bytes of {mime_type} cannot be read as "
-                    f"{annotation_name(annotation)}{where}"
+                    f"{len(data)} bytes of {mime_type} cannot be read{as_what}{where}"
                 ) from error
 
         return decode

@@ -370,7 +370,7 @@ class Roster:
     def put_aside(self, member: Member, error: BaseException) -> None:
         """Take note that a member has failed too often."""
         seconds = member.outlier.until - trio.current_time()
-        logger.warning("pool: %s is put aside for %g s: %s", member.target, seconds, error)
+        logger.warning("pool: %s is put aside for %.3g s: %s", member.target, seconds, error)
         self.aside.add(member)
         self._limit_aside()
 

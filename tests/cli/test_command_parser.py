@@ -61,19 +61,18 @@ def test_extra_arguments(
     with pytest.raises(SystemExit):
         build_parser().parse_args(arguments)
     expected = f"unrecognized arguments: {' '.join(unknown)}"
-    assert capsys.readouterr().err.splitlines()[-1].endswith(expected)
+    assert expected in capsys.readouterr().err
 
 
-def test_an_unknown_option_shows_the_usage_of_its_command(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The user sees the options there are, and not only the name of the program."""
+def test_wrong_usage_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the command, and with where its options are."""
     with pytest.raises(SystemExit) as caught:
         build_parser().parse_args(["request", URI, "--data", "x"])
     assert caught.value.code == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("usage: rsocket-trio request ")
-    assert lines[-1] == "rsocket-trio request: error: unrecognized arguments: --data"
+    assert capsys.readouterr().err == (
+        "rsocket-trio request: error: unrecognized arguments: --data"
+        " (see rsocket-trio request --help)\n"
+    )
 
 
 def test_a_parser_without_positional_arguments() -> None:

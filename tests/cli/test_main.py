@@ -116,7 +116,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["stream", URI, "--take", "x"], "'x' is not a whole number"),
         (["stream", URI, "--take", "0"], "0 is not between 1 and 2147483647"),
         (["stream", URI, "--prefetch", "2147483648"], "2147483648 is not between"),
-        (["request", URI, "--keepalive", "0"], "'0' is not greater than 0"),
+        (["request", URI, "--keepalive", "0"], "'0' is not a number of seconds above 0"),
         (["request", URI, "--header", "no colon"], "a header is 'NAME: VALUE'"),
         (["request", URI, "--header", ": value"], "a header is 'NAME: VALUE'"),
         (["request", URI, "--verbose", "--quiet"], "not allowed with argument"),

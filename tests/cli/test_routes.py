@@ -85,6 +85,7 @@ def test_the_routes_of_a_server(cli: Cli, app: Path, start_cli: Start) -> None:
     assert b"authentication is needed" in done.stderr
     done = cli("routes", uri, "--auth-bearer", "token", "--prefix", "other.")
     assert (done.returncode, done.stdout) == (1, b"")
+    assert b"includes router.introspection(...) as 'other.' (--prefix)" in done.stderr
 
 
 class Tags(HTMLParser):

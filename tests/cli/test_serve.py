@@ -428,3 +428,20 @@ def test_systemd_is_told(start_cli: StartCli, tmp_path: Path, monkeypatch) -> No
         process.terminate()
         assert sock.recv(100) == b"STOPPING=1"
         assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--listen", "unix:///nowhere/x", "--reuse-port"], "--reuse-port is given, but no"),
+        (["--listen", "fd://3", "--resume", "3"], "that there are none with --sole-process"),
+        (["--listen", "tcp://127.0.0.1:0", "--reuse-port", "--resume", "3"], "leave --resume out"),
+        (["--listen", "tcp://127.0.0.1:0", "--health", "http://192.0.2.1:1"], "192.0.2.1:1"),
+    ],
+)
+def test_options_that_cannot_be_served(cli: Cli, arguments: list[str], text: str) -> None:
+    """The error is one line, in the words of the options."""
+    done = cli("serve", "rsocket_trio.testing.peer", *arguments)
+    assert done.returncode in {2, 3}
+    assert text.encode() in done.stderr
+    assert done.stderr.count(b"\n") == 1

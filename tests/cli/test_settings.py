@@ -126,7 +126,7 @@ def test_what_is_wrong_in_a_file(text: str, why: str, config, capsys) -> None:
     ("name", "text", "why"),
     [
         ("GRASE", "1", "serve has no such option; the nearest is RSOCKET_TRIO_SERVE_GRACE"),
-        ("XXXXXXXXXX", "1", "serve has no such option\n"),
+        ("XXXXXXXXXX", "1", "serve has no such option (see"),
         ("GRACE", "x", "'x' is not a number of seconds"),
         ("LEASE_REQUIRED", "maybe", "it is neither true nor false"),
         ("LISTEN", "'tcp://a:1", "a quotation mark is not closed"),

@@ -202,7 +202,7 @@ def test_wrong_addresses(cli: Cli, uri: str) -> None:
     """Addresses of other protocols are wrong usage."""
     done = cli("ttrpc", "call", uri, ECHO, "--hex")
     assert done.returncode == 2
-    assert done.stderr.startswith(b"usage: rsocket-trio ttrpc call ")
+    assert done.stderr.startswith(b"rsocket-trio ttrpc call: error: argument URI: ")
 
 
 @pytest.mark.parametrize("command", ["list", "describe", "call", "stream", "serve"])
