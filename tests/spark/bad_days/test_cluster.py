@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from contextlib import suppress
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import rsocket_trio
+from tests.programs import ROOT
 
 from .agents import sent
 from .arrived import assert_each_line_once, file_sink
@@ -74,22 +76,24 @@ def bare_python(directory):
     return python
 
 
-def needed(name="rsocket_trio", known=frozenset()):
-    """This package, and what it depends on, without its extras."""
-    found = known | {name}
-    for requirement in importlib.metadata.requires(name) or ():
-        other = re.split(r"[^\w.-]", requirement)[0]
+def needed(requirements, known=frozenset()):
+    """The names of what is required, and of what that requires, without extras."""
+    found = known
+    for requirement in requirements:
+        name = re.split(r"[^\w.-]", requirement)[0]
         # Some are for other systems and versions of Python.
         with suppress(importlib.metadata.PackageNotFoundError):
-            if "extra ==" not in requirement and other not in found:
-                found = needed(other, found)
+            if "extra ==" not in requirement and name not in found:
+                found = needed(importlib.metadata.requires(name) or (), found | {name})
     return found
 
 
 def packages_of(archive):
     """Write what `pip install --target` would have installed."""
     with zipfile.ZipFile(archive, "w") as packed:
-        for name in needed() - {"rsocket_trio"}:
+        # What is installed may be of before a change of it.
+        project = tomllib.loads((Path(ROOT) / "pyproject.toml").read_text())["project"]
+        for name in needed(project["dependencies"]):
             for file in importlib.metadata.files(name) or ():
                 if ".." not in file.parts and "__pycache__" not in file.parts:
                     packed.write(file.locate(), str(file))
