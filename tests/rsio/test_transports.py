@@ -165,7 +165,7 @@ async def test_a_server_that_stops_lets_streams_finish():
         async with rsio.connect(server.uris[0]) as connection:
             async with connection.publisher("count").open(prefetch=1) as elements:
                 assert await elements.receive() == b"0"
-                nursery.start_soon(server.aclose)
+                nursery.start_soon(partial(server.aclose, grace=60))
                 rest = [element async for element in elements]
             assert len(rest) == 299
             assert isinstance(await connection.wait_closed(), rsio.GoodbyeReceived)
