@@ -121,7 +121,7 @@ def wait_for_running(monkeypatch, collectors):
         await fleet._ask_who()
 
         def connected():
-            away = {each.uri for each in fleet._members if each.client is None}
+            away = {each.at.uri for each in fleet._members if each.client is None}
             return away.isdisjoint(each.uri for each in collectors if each.running)
 
         await fleet._wait_for(connected)

@@ -534,7 +534,7 @@ def test_a_silent_collector_does_not_hold_up_the_others(collectors, start, monke
     ask = fleet.Member.ask
 
     async def silent(self, *args):
-        if self.uri == two.uri:
+        if self.at.uri == two.uri:
             await trio.sleep_forever()
         await ask(self, *args)
 

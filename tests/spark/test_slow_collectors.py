@@ -30,7 +30,7 @@ def delayed(function, slow):
     """The same function, late for the collectors at some addresses."""
 
     async def late(self, *args):
-        if self.uri in slow:
+        if self.at.uri in slow:
             await trio.sleep(DELAY)
         return await function(self, *args)
 
@@ -88,7 +88,7 @@ async def test_a_silent_collector_that_is_added_does_not_hold_up_the_others(
         ask = Member.ask
 
         async def silent(self, *args):
-            if self.uri == two.uris[0]:
+            if self.at.uri == two.uris[0]:
                 await trio.sleep_forever()
             return await ask(self, *args)
 

@@ -122,7 +122,7 @@ class Fleet:
                 del wanted[member.at]
                 member.named = True
             elif member.named:
-                logger.info("%s is not named any more", member.uri)
+                logger.info("%s is not named any more", member.at)
                 member.leave()
                 if member.client is None:
                     self._members.remove(member)
@@ -435,7 +435,7 @@ class Fleet:
         # First, as a spool forgets the epochs of deleted events.
         if offset < info.oldest:
             self._lost(
-                f"{member.uri}: the events {offset} to {info.oldest} of the spool {spool_id}"
+                f"{member.at}: the events {offset} to {info.oldest} of the spool {spool_id}"
                 " were deleted before the query read them: the consumer"
                 f" {self._settings.consumer!r} or this instance of it was forgotten, the query was"
                 " away for longer than its lease (option leaseMs) while others of its consumer"
@@ -446,7 +446,7 @@ class Fleet:
         epoch_end = offset if was.epoch is None else info.epoch_end
         if epoch_end is None or epoch_end < offset:
             self._lost(
-                f"{member.uri}: the spool {spool_id} was restored from an older copy: the"
+                f"{member.at}: the spool {spool_id} was restored from an older copy: the"
                 f" query has read up to offset {offset} of a history that it does not have, and"
                 " events that were stored after the copy are lost"
             )
@@ -456,7 +456,7 @@ class Fleet:
             return Need(min(shared, offset), info.epoch)
         if offset > info.head:
             self._lost(
-                f"{member.uri}: the query has read up to offset {offset} of the spool"
+                f"{member.at}: the query has read up to offset {offset} of the spool"
                 f" {spool_id}, and it ends at {info.head}: it was replaced by an older copy"
             )
             return Need(info.head, info.epoch)

@@ -84,7 +84,6 @@ class Member:
         auth: Authentication | None = None,
     ) -> None:
         self.at: Final = at
-        self.uri: Final = str(at)
         self.named = True
         self.info: SpoolInfo | None = None
         self.asked: str | None = None
@@ -107,8 +106,8 @@ class Member:
     def state(self) -> str:
         """What an error tells about it."""
         if self.client is not None and self.info is not None:
-            return f"{self.uri} has the spool {self.info.spool_id}"
-        return f"{self.uri} cannot be reached ({self.trouble or 'it has not answered yet'})"
+            return f"{self.at} has the spool {self.info.spool_id}"
+        return f"{self.at} cannot be reached ({self.trouble or 'it has not answered yet'})"
 
     def leave(self) -> None:
         """Be named no more: the connection is the last one."""
@@ -152,7 +151,7 @@ class Member:
                 scope.deadline = math.inf
                 self.client, self.trouble = client, None
                 if self._warned:
-                    logger.warning("%s: the collector can be reached again", self.uri)
+                    logger.warning("%s: the collector can be reached again", self.at)
                     self._warned = False
                 changed()
                 try:
@@ -206,7 +205,7 @@ class Member:
             logger.warning(
                 "%s: the collector cannot be reached since %.0f s; the query goes on with the"
                 " others, and reads its events when it is back: %s",
-                self.uri, lost_for, trouble,
+                self.at, lost_for, trouble,
             )  # fmt: skip
 
     async def ask(self, reader: Reader, need: Need | None, epoch: str | None) -> None:
@@ -254,11 +253,11 @@ class Member:
 
     def _refused(self, error: RSocketError) -> None:
         if not isinstance(error, ConnectionClosed):
-            logger.warning("%s: the collector refused a request: %s", self.uri, error)
+            logger.warning("%s: the collector refused a request: %s", self.at, error)
 
     def _silent(self) -> None:
         logger.warning(
-            "%s: the collector has not answered a request for %g s", self.uri, ANSWER_TIMEOUT
+            "%s: the collector has not answered a request for %g s", self.at, ANSWER_TIMEOUT
         )
 
     async def reach(self, offset: int, size: int) -> int | None:
