@@ -20,6 +20,7 @@ from benchmarks.stacks import STACKS
 from tests.programs import MEASURED, environment
 from tests.time_limit import LONGEST
 
+pytestmark = SEVERAL_PROGRAMS = pytest.mark.seconds(3 * LONGEST)
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 TCP = "Client and server over TCP, each in its own process"
@@ -81,7 +82,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     return small_run(output, "ours,floor", SELECTED)
 
 
-@pytest.mark.seconds(3 * LONGEST)  # it makes the report, with several programs
 def test_every_selected_case_has_a_rate(report: str) -> None:
     """Each selected case has a rate of ours in the table of its group."""
     for heading, count in [(TCP, 4), (WS, 1), (SERVER, 1)]:

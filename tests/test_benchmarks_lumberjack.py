@@ -19,7 +19,9 @@ from benchmarks.model import Case, Stack
 from benchmarks.report import update
 from benchmarks.stacks import STACKS
 from rsocket_trio.lumberjack import BatchReader, decode_events
-from tests.test_benchmarks import programs_without_coverage, rows, small_run
+from tests.test_benchmarks import SEVERAL_PROGRAMS, programs_without_coverage, rows, small_run
+
+pytestmark = SEVERAL_PROGRAMS
 
 __all__ = ["programs_without_coverage"]
 

@@ -14,7 +14,9 @@ from benchmarks.report import update
 from benchmarks.rsio.ends import WAYS
 from benchmarks.rsio.wire import absent_lines, run_wire, wire_lines
 from benchmarks.stacks import STACKS
-from tests.test_benchmarks import rows, small_run
+from tests.test_benchmarks import SEVERAL_PROGRAMS, rows, small_run
+
+pytestmark = SEVERAL_PROGRAMS
 
 RSIO = [case for case in CASES if case.name.startswith("rsio/")]
 OURS = [stack for stack in STACKS if stack.name.startswith("rsio-")]

@@ -13,7 +13,9 @@ from benchmarks.model import Case, Stack
 from benchmarks.stacks import STACKS
 from benchmarks.ttrpc.memory import absent_lines, memory_lines, run_memory
 from benchmarks.ttrpc.messages import ITEM, unwrap, wrap
-from tests.test_benchmarks import ROOT, rows, small_run
+from tests.test_benchmarks import ROOT, SEVERAL_PROGRAMS, rows, small_run
+
+pytestmark = SEVERAL_PROGRAMS
 
 TTRPC = [case for case in CASES if case.name.startswith("ttrpc/")]
 BOTH = [case for case in TTRPC if case.group == "ttrpc"]

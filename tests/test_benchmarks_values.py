@@ -19,7 +19,9 @@ from benchmarks.values.ours_application import router
 from benchmarks.values.shop import TIMES
 from rsocket_trio.routing import Caller
 from rsocket_trio.testing import connected_pair
-from tests.test_benchmarks import ROOT, rows, small_run
+from tests.test_benchmarks import ROOT, SEVERAL_PROGRAMS, rows, small_run
+
+pytestmark = SEVERAL_PROGRAMS
 
 VALUES = [case for case in CASES if case.group == "values"]
 CLIENT = [case for case in CASES if case.group == "values-client"]
