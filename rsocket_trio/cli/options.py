@@ -9,13 +9,14 @@ import argparse
 import math
 import re
 import time
+from collections.abc import Callable
 from datetime import datetime
+from importlib import import_module
 from keyword import iskeyword
 from math import inf
 from typing import Final
 
 from rsocket_trio.sizes import parse_size
-from rsocket_trio.uri import parse_uri
 from rsocket_trio.wires import wire_of
 
 from .command_parser import CommandParser
@@ -52,11 +53,13 @@ __all__ = [
     "port",
     "positive",
     "rate",
+    "rsio_address",
     "seconds",
     "server_name",
     "size",
     "subscription",
     "target_or_address",
+    "ttrpc_address",
     "who",
 ]
 
@@ -526,16 +529,39 @@ def origin(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def pages_address(text: str) -> str:
-    """An argument type: an address where pages are served by HTTP, unchanged."""
-    # As above.
-    from rsocket_trio.transports.pages import HTTP
+def _taken_by(module: str, function: str, *more: object) -> Callable[[str], str]:
+    """Return an argument type: a text that a function of a module takes, unchanged.
 
-    try:
-        parse_uri(text, HTTP)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
+    The module is imported when there is such a text: it takes time that other commands do not need.
+    """
+
+    def check(text: str) -> str:
+        try:
+            getattr(import_module(f"rsocket_trio.{module}"), function)(text, *more)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+        return text
+
+    return check
+
+
+address: Final = _taken_by("uri", "parse_uri")
+"""An argument type: an address of RSocket."""
+pages_address: Final = _taken_by("transports.pages", "as_uri", "http")
+"""An argument type: an address where pages are served by HTTP."""
+rsio_address: Final = _taken_by("rsio.addresses", "rsio_uri")
+"""An argument type: an address of rsio."""
+lumberjack_address: Final = _taken_by("lumberjack.addresses", "lumberjack_uri")
+"""An argument type: an address of Lumberjack."""
+ttrpc_address: Final = _taken_by("ttrpc.addresses", "ttrpc_uri")
+"""An argument type: an address of ttrpc."""
+subscription: Final = _taken_by("collector", "parse_subscription")
+"""An argument type: an address with the route of a stream."""
+
+
+def any_address(text: str) -> str:
+    """An argument type: an address of RSocket or rsio, unchanged."""
+    return rsio_address(text) if wire_of([text]) == "rsio" else address(text)
 
 
 def age(text: str) -> tuple[float, float]:
@@ -545,15 +571,6 @@ def age(text: str) -> tuple[float, float]:
         return above_zero(limit), seconds(grace) if slash else inf
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not SECONDS/GRACE: {error}") from None
-
-
-def address(text: str) -> str:
-    """An argument type: an address that `parse_uri` accepts, unchanged."""
-    try:
-        parse_uri(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
 
 
 def class_name(text: str) -> str:
@@ -566,32 +583,6 @@ def class_name(text: str) -> str:
 def target_or_address(text: str) -> str:
     """An argument type: what can be imported, or an address that `parse_uri` accepts."""
     return address(text) if "://" in text else text
-
-
-def any_address(text: str) -> str:
-    """An argument type: an address of RSocket or rsio, unchanged."""
-    if wire_of([text]) != "rsio":
-        return address(text)
-    # Importing it takes time, which the other commands do not need.
-    from rsocket_trio.rsio.addresses import rsio_uri
-
-    try:
-        rsio_uri(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
-
-
-def lumberjack_address(text: str) -> str:
-    """An argument type: an address of Lumberjack, unchanged."""
-    # Importing it takes time, which the other commands do not need.
-    from rsocket_trio.lumberjack.addresses import lumberjack_uri
-
-    try:
-        lumberjack_uri(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
 
 
 def size(text: str) -> int:
@@ -607,18 +598,6 @@ def collector_address(text: str) -> str:
     if text.lower().startswith(("lumberjack:", "lumberjacks:")):
         return lumberjack_address(text)
     return address(text)
-
-
-def subscription(text: str) -> str:
-    """An argument type: an address with the route of a stream, unchanged."""
-    # Importing it takes time, which the other commands do not need.
-    from rsocket_trio.collector import parse_subscription
-
-    try:
-        parse_subscription(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
 
 
 def offset(text: str) -> int:

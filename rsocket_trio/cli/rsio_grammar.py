@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-
 from .commands import Commands, add_command, add_group
-from .options import above_zero, add_client_tls, add_json, add_verbosity, add_wiretap, positive
+from .options import (
+    above_zero,
+    add_client_tls,
+    add_json,
+    add_verbosity,
+    add_wiretap,
+    positive,
+    rsio_address,
+)
 
-__all__ = ["add_rsio", "rsio_address"]
+__all__ = ["add_rsio"]
 
 
 def add_rsio(commands: Commands) -> None:
@@ -59,15 +65,3 @@ def add_rsio(commands: Commands) -> None:
     add_client_tls(parser, "rsios:// and rsio+wss://")
     add_wiretap(parser)
     add_verbosity(parser)
-
-
-def rsio_address(text: str) -> str:
-    """An argument type: an address of rsio, unchanged."""
-    # Importing it takes time, which the other commands do not need.
-    from rsocket_trio.rsio.addresses import rsio_uri
-
-    try:
-        rsio_uri(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text

@@ -13,6 +13,7 @@ from .options import (
     add_verbosity,
     add_wiretap,
     positive,
+    ttrpc_address,
 )
 
 __all__ = ["add_ttrpc"]
@@ -197,7 +198,7 @@ def _add_serve(group: Commands) -> None:
     parser.add_argument(
         "--listen",
         metavar="URI",
-        type=_address,
+        type=ttrpc_address,
         action="append",
         required=True,
         help="address to listen on: unix:///PATH, unix://@NAME, tcp://HOST:PORT or"
@@ -251,7 +252,7 @@ def _add_peer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "uri",
         metavar="URI",
-        type=_address,
+        type=ttrpc_address,
         help="address of the peer: unix:///PATH, unix://@NAME, tcp://HOST:PORT, vsock://CID:PORT,"
         " or an absolute path",
     )
@@ -287,17 +288,6 @@ def _add_call_options(parser: argparse.ArgumentParser) -> None:
     _add_schema(parser, required=False)
     add_wiretap(parser)
     add_verbosity(parser)
-
-
-def _address(text: str) -> str:
-    # Importing it takes time, which the other commands do not need.
-    from rsocket_trio.ttrpc.addresses import ttrpc_uri
-
-    try:
-        ttrpc_uri(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
 
 
 def _pair(text: str) -> tuple[str, str]:
