@@ -54,7 +54,7 @@ nitpicky = True
 NOT_HERE = re.compile(
     r"(trio|trio_websocket|asyncio|array|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis|prometheus_client|opentelemetry)\b"
     r"|[RT]$|(TypeForm|AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
-    r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|AnyItems|Connection$|.*FrameDecoder|SparkSession)"
+    r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|AnyItems|Connection$|.*FrameDecoder|SparkSession|StreamingQuery)"
 )
 PRIVATE = re.compile(
     r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|(Reply|Stream)$|.*\.(_\w+|C|F|P|Q|R|S|T|T_co|T_contra|R_co|Req|Res|Messages|MemoryTransport)$|HEADER|split_metadata|encode_"

@@ -19,6 +19,7 @@ The modules, in reading order:
 - ``pulling``: elements of a stream in chunks, with credit for what Spark takes
 - ``demand``: counts this credit
 - ``spool_source``: what both read out of the spools of collectors
+- ``query_lag``: how far a query is behind: `lag`
 - ``columns``: from stored batches to the columns that Spark reads
 - ``replay``: the responder's side of a source: elements by offset, without PySpark
 - ``sinks``: what Spark writes to RSocket and Lumberjack, and its receiver
@@ -40,6 +41,7 @@ from ..lazy import homes_of, lazily
 
 if TYPE_CHECKING:
     from .java import JavaNotFound
+    from .query_lag import CollectorLag, QueryLag, lag
     from .registration import register
     from .replay import ReplayLines, ReplayList, ReplaySource, replay_router
     from .sinks import (
@@ -55,9 +57,11 @@ if TYPE_CHECKING:
     from .spark_session import session
 
 __all__ = [
+    "CollectorLag",
     "CommittedBatch",
     "JavaNotFound",
     "PayloadReader",
+    "QueryLag",
     "ReplayLines",
     "ReplayList",
     "ReplaySource",
@@ -66,6 +70,7 @@ __all__ = [
     "SinkLimits",
     "SinkReceiver",
     "SinkStatistics",
+    "lag",
     "register",
     "replay_router",
     "session",
@@ -75,6 +80,7 @@ __all__ = [
 _HOMES = homes_of(
     {
         "java": "JavaNotFound",
+        "query_lag": "CollectorLag QueryLag lag",
         "registration": "register",
         "replay": "ReplayLines ReplayList ReplaySource replay_router",
         "sinks": (

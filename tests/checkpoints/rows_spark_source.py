@@ -57,14 +57,14 @@ async def _(scene: Scene) -> Call:
     )
 
 
-@row("spark.spool_source.member.Member.reach")
+@row("spark.spool_source.member.Member.look")
 async def _(scene: Scene) -> Call:
-    return partial((await member(scene)).reach, 0, 100)
+    return partial((await member(scene)).look, lag_from=0)
 
 
-@row("spark.spool_source.member.Member.reach", "without a connection")
+@row("spark.spool_source.member.Member.look", "without a connection")
 async def _(scene: Scene) -> Call:
-    return partial(Member(Address("tcp://127.0.0.1:1"), lambda: None, math.inf).reach, 0, 100)
+    return partial(Member(Address("tcp://127.0.0.1:1"), lambda: None, math.inf).look, lag_from=0)
 
 
 @row("spark.spool_source.questions.Questions.ask")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("pyspark")
 
 from rsocket_trio import lumberjack
+from rsocket_trio.spark import lag
 from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
 from rsocket_trio.spark.trio_thread import TrioThread
 from tests.spark.collectors import LocalCollector, received
@@ -99,6 +102,23 @@ def test_latest_and_a_restart(reads, collector, to_parquet, written):
     wait_for(lambda: collector.description.positions.get("spark") == 15, query)
     query.stop()
     assert sorted(row.n for row in written().collect()) == list(range(5, 15))
+
+
+def test_from_a_time_on_and_the_lag(reads, collector, to_parquet, written):
+    """What Spark hands on of the progress is what `lag` reads."""
+    collector.ship(5)
+    at = datetime.fromtimestamp(collector.description.newest_at, UTC) + timedelta(microseconds=1)
+    collector.ship(3000)
+    rows = reads(
+        collectors=collector.uri, startingTimestamp=at.isoformat(), maxRowsPerTrigger="2000"
+    ).load()
+    query = to_parquet(rows)
+    found = written().selectExpr("count(*)", "min(offset)").first()
+    assert tuple(found) == (3000, 5)
+    lags = [lag(SimpleNamespace(lastProgress=each)) for each in query.recentProgress]
+    assert [each.rows for each in lags] == [3000, 1000, 0]
+    assert lags[1].collectors[collector.spool_id].seconds > 0 == lags[2].seconds
+    assert lag(query) == lags[-1]
 
 
 def test_a_schema(spark, collector):

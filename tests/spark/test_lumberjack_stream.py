@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from copy import deepcopy
+from itertools import pairwise
+from types import SimpleNamespace
 
+import attrs
 import pytest
 
 pytest.importorskip("pyspark")
@@ -14,8 +17,9 @@ import trio
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMinRows
 from pyspark.sql.types import LongType, StructType
 
+from rsocket_trio.spark import CollectorLag, lag
 from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
-from rsocket_trio.spark.spool_source import fleet
+from rsocket_trio.spark.spool_source import fleet, member
 from rsocket_trio.spark.spool_source.source_errors import CollectorsUnreachable, DataLost
 from tests.spark.collectors import LocalCollector, wait_for_running
 from tests.spark.engine import Checkpoint, Crash, Query, read_batch
@@ -512,14 +516,14 @@ def test_an_answer_that_is_late_does_not_end_available_now(collectors, start, mo
     for _ in range(5):
         one.ship(10)
     checkpoint = Checkpoint()
-    asked = []
-    reach = fleet.Member.reach
+    reaches = []
+    look = fleet.Member.look
 
-    async def late(self, *args):
-        asked.append(args)
-        return await reach(self, *args) if len(asked) % 3 == 0 else None
+    async def late(self, **asked):
+        reaches.extend(asked.keys() & {"reach_from"})
+        return await look(self, **asked) if len(reaches) % 3 == 0 else None
 
-    monkeypatch.setattr(fleet.Member, "reach", late)
+    monkeypatch.setattr(fleet.Member, "look", late)
     start(checkpoint, one, available_now=True, maxBytesPerTrigger="1").process_all()
     assert numbers(checkpoint) == list(range(50))
 
@@ -545,3 +549,160 @@ def test_a_silent_collector_does_not_hold_up_the_others(collectors, start, monke
         query.trigger()
     assert numbers(checkpoint, one) == [0, 1, 2]
     assert numbers(checkpoint, two) == []
+
+
+TIMES = [1.7e9, 1.7e9 + 60, 1.7e9 + 30, 1.7e9 + 3600]
+"""2023-11-14T22:13:20Z, then a minute later, then the clock is set back by half a minute."""
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of the hosts of collectors."""
+    wall = SimpleNamespace(now=TIMES[0])
+    monkeypatch.setattr("rsocket_trio.spool.ages.now", lambda: wall.now)
+    monkeypatch.setattr("time.time", lambda: wall.now)
+    return wall
+
+
+def ship_at_times(clock, collector):
+    for clock.now in TIMES:
+        collector.ship(2)
+
+
+@pytest.mark.parametrize(
+    ("starting", "first"),
+    [
+        ("2023-11-14T22:13:20Z", 0),
+        ("2020-01-01T00:00+01:00", 0),
+        ("1700000000001", 2),
+        ("2023-11-14T23:14:20+01:00", 2),
+        ("2023-11-14T22:14:20.000001Z", 6),
+        ("2023-11-15T00:00:00Z", 8),
+    ],
+)
+def test_a_start_by_time(collectors, start, clock, starting, first):
+    """From the first event of a time on; a restart goes on where the query was."""
+    one = collectors()
+    ship_at_times(clock, one)
+    checkpoint = Checkpoint()
+    start(checkpoint, one, startingTimestamp=starting).process_all()
+    assert numbers(checkpoint) == list(range(first, 8))
+    one.ship(1)
+    start(checkpoint, one, startingTimestamp="2020-01-01T00:00Z").process_all()
+    assert numbers(checkpoint) == list(range(first, 9))
+
+
+def test_a_start_by_time_of_some_collectors(collectors, start, clock):
+    """Those that are not named begin at their oldest event; one that is not there is an error."""
+    one, two = collectors(), collectors()
+    ship_at_times(clock, one)
+    two.ship(3)
+    one.thread.run(one.spool.commit, "other", 5)
+    checkpoint = Checkpoint()
+    times = json.dumps({one.spool_id: 1_700_000_000_001})
+    start(checkpoint, one, two, startingTimestamp=times).process_all()
+    assert numbers(checkpoint, one) == [4, 5, 6, 7], "the first four are deleted"
+    assert numbers(checkpoint, two) == [0, 1, 2]
+    with pytest.raises(CollectorsUnreachable, match="startingTimestamp names the spool nowhere"):
+        start(Checkpoint(), one, startingTimestamp='{"nowhere": "2023-11-15T00:00Z"}').trigger()
+
+
+def test_a_start_by_time_that_a_collector_does_not_tell(collectors, start, monkeypatch, clock):
+    """An older one is an error. One that is silent begins later, and the others begin now."""
+    one, two = collectors(), collectors()
+    for each in (one, two):
+        ship_at_times(clock, each)
+    look = member.Member.look
+
+    async def older(self, **asked):
+        return attrs.evolve(await look(self, **asked), since=None)
+
+    async def silent(self, **asked):
+        return None if self.at.uri == two.uri else await look(self, **asked)
+
+    starting = {"startingTimestamp": "2023-11-14T22:14Z"}
+    with monkeypatch.context() as patched:
+        patched.setattr(member.Member, "look", older)
+        with pytest.raises(CollectorsUnreachable, match="an older version of rsocket-trio: update"):
+            start(Checkpoint(), one, **starting).trigger()
+        patched.setattr(member.Member, "look", silent)
+        checkpoint = Checkpoint()
+        start(checkpoint, one, two, **starting).trigger()
+    assert json.loads(checkpoint.offsets[-1])["s"] == {one.spool_id: 2}
+    start(checkpoint, one, two, **starting).process_all()
+    assert numbers(checkpoint, one) == list(range(2, 8))
+    assert numbers(checkpoint, two) == list(range(8))
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_a_batch_between_two_times(collectors, clock, local):
+    """Batches of consecutive times have each event once, also when the clock was set back."""
+    one = collectors()
+    ship_at_times(clock, one)
+    options = {"spool": str(one.directory)} if local else {"collectors": one.uri}
+
+    def read(begin, end):
+        given = {} if begin is None else {"startingTimestamp": begin}
+        given |= {} if end is None else {"endingTimestamp": end}
+        rows = read_batch(LumberjackDataSource, options | given)
+        return [row["offset"] for row in rows]
+
+    edges = [None, "1700000000000", "2023-11-14T22:13:50Z", "1700000061000", "1700099999000", None]
+    found = [read(*pair) for pair in pairwise(edges)]
+    assert found == [[], [0, 1], [2, 3, 4, 5], [6, 7], []]
+    with pytest.raises(ValueError, match="ends at 2, before its beginning at 6"):
+        read("1700000061000", json.dumps({one.spool_id: "2023-11-14T22:13:50Z"}))
+    assert read(None, json.dumps({one.spool_id: 1700000061000})) == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(ValueError, match="endingTimestamp names the spool nowhere; there are"):
+        read(None, '{"nowhere": 1700000061000}')
+
+
+def test_the_lag_of_a_query(collectors, start, clock):
+    """Rows and seconds by collector, as the progress of Spark has them."""
+    one, two = collectors(), collectors()
+    ship_at_times(clock, one)
+    two.ship(1)
+    clock.now += 5
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, two, maxRowsPerTrigger="6")
+
+    def found():
+        latest = query.reader.reportLatestOffset()
+        source = {"endOffset": checkpoint.offsets[-1], "latestOffset": json.dumps(latest)}
+        other = {"endOffset": "17", "latestOffset": "broken"}
+        progress = {"timestamp": "now", "sources": [other, source]}
+        return lag(SimpleNamespace(lastProgress=progress))
+
+    query.trigger()
+    assert found().rows == 9
+    query.trigger()
+    assert found().collectors == {
+        one.spool_id: CollectorLag(3, 3575.0),
+        two.spool_id: CollectorLag(0, 0.0),
+    }
+    assert str(found()) == "3 rows, 3575.0 s behind 2 collectors at now"
+    query.process_all()
+    assert (found().rows, found().seconds) == (0, 0)
+
+
+def test_the_lag_of_a_query_that_has_not_run():
+    """It is not 0. A query without collectors is an error."""
+    none = lag(SimpleNamespace(lastProgress=None))
+    assert (none.at, none.rows, none.seconds) == (None, None, None)
+    assert str(none) == "the lag is not known: no trigger of this query has ended yet"
+    source = {"endOffset": {"s": {"a": 5}, "v": 2}, "latestOffset": None}
+    away = lag(SimpleNamespace(lastProgress={"timestamp": "now", "sources": [source]}))
+    assert away.collectors == {"a": CollectorLag(None, None)}
+    assert "no collector had been reached at now" in str(away)
+    kafka = {"endOffset": {"topic": {"0": 5}}, "latestOffset": {"topic": {"0": 9}}}
+    with pytest.raises(ValueError, match="no source of this query reads from collectors"):
+        lag(SimpleNamespace(lastProgress={"timestamp": "now", "sources": [kafka]}))
+
+
+def test_a_source_that_is_read_twice():
+    """The read that is behind counts."""
+    ends = ({"s": {"a": end}, "v": 2} for end in (3, 1, 2))
+    latest = {"s": {"a": 5}, "l": {"a": 60.0}, "v": 2}
+    sources = [{"endOffset": end, "latestOffset": latest} for end in ends]
+    found = lag(SimpleNamespace(lastProgress={"timestamp": "now", "sources": sources}))
+    assert found.collectors == {"a": CollectorLag(4, 60.0)}

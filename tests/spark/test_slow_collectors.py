@@ -29,10 +29,10 @@ async def append(collector, count):
 def delayed(function, slow):
     """The same function, late for the collectors at some addresses."""
 
-    async def late(self, *args):
+    async def late(self, *args, **more):
         if self.at.uri in slow:
             await trio.sleep(DELAY)
-        return await function(self, *args)
+        return await function(self, *args, **more)
 
     return late
 
@@ -57,7 +57,7 @@ async def test_each_answer_is_late(tmp_path, nursery, monkeypatch, limit):
         slow = {two.uris[0]}
         monkeypatch.setattr(fleet, "ROUND", ROUND)
         monkeypatch.setattr(Member, "ask", delayed(Member.ask, slow))
-        monkeypatch.setattr(Member, "reach", delayed(Member.reach, slow))
+        monkeypatch.setattr(Member, "look", delayed(Member.look, slow))
         await append(two, 5)
         assert (await latest(asked, start, limit)).spools == {ids[0]: 0, ids[1]: 5}
 

@@ -10,7 +10,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Never
+from typing import Any, Final, Never
 
 import trio
 
@@ -18,7 +18,7 @@ from ...collector import SpoolInfo
 from ...log_policy import logger
 from .addresses import Address, addresses_of, is_list, watch
 from .member import Member, Need, Reader
-from .offsets import Offsets
+from .offsets import Offsets, Since
 from .questions import Question, Questions
 from .ranges import Limit, share
 from .settings import SourceSettings
@@ -81,13 +81,16 @@ class Fleet:
         self._due = -math.inf  # when a batch may be smaller than `minRowsPerTrigger`
         self._news: Questions[int]
         self._begins: Questions[Need]
-        self._reaches: Questions[int]
+        self._looks: Questions[SpoolInfo]
+        self._lags: Questions[SpoolInfo]
+        self._lag: dict[str, float] = {}
 
     async def serve(self, *, task_status: trio.TaskStatus[Fleet]) -> None:
         """Keep the connections until this is cancelled."""
         async with trio.open_nursery() as nursery:
-            self._news, self._reaches = Questions[int](nursery), Questions[int](nursery)
-            self._begins = Questions[Need](nursery)
+            self._news, self._begins = Questions[int](nursery), Questions[Need](nursery)
+            self._looks = Questions[SpoolInfo](nursery)
+            self._lags = Questions[SpoolInfo](nursery)
             self._name(self._fixed, nursery)
             if self._lists:
                 nursery.start_soon(self._follow, nursery)
@@ -175,6 +178,7 @@ class Fleet:
                 or self._has_reached_target(start)
                 or trio.current_time() >= began_at + patience
             ):
+                await self._measure(end)
                 return end
             with trio.move_on_after(pause):
                 await self._changed.wait()
@@ -205,6 +209,24 @@ class Fleet:
         return Offsets({
             member.info.spool_id: member.info.head for member in self._members if member.info
         })  # fmt: skip
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far all spools go, and how old the first event is that waits in each."""
+        lag = {each: round(seconds, 3) for each, seconds in self._lag.items()}
+        return self.heads().as_json() | ({"l": lag} if lag else {})
+
+    async def _measure(self, end: Offsets) -> None:
+        """Ask how old the first event is that a batch leaves, where it leaves some."""
+        questions = {
+            each: _look(member, lag_from=end[each])
+            for each, member in self._held().items()
+            if each in end and member.info is not None and member.info.head > end[each]
+        }
+        self._lag = {
+            each: found.lag_seconds
+            for each, found in (await self._lags.ask(questions, ROUND)).items()
+            if found.spool_id == each and found.lag_seconds is not None
+        }
 
     async def kept(self) -> tuple[dict[str, SpoolInfo], dict[str, Address]]:
         """Return what each spool holds, and the addresses.
@@ -275,14 +297,15 @@ class Fleet:
         self._start = wanted
         await self._round(self._settings.collector_timeout)
         held = self._held()
-        for spool_id in wanted:
-            if spool_id not in held:
-                raise CollectorsUnreachable(
-                    f"startingOffsets names the spool {spool_id}, and no collector has it:"
-                    f" {self._states()}"
-                )
+        self._check_named(wanted, "startingOffsets")
         begins: dict[str, int | None] = {}
+        if isinstance(starting, Since):
+            begins |= await self.since(starting)
+            # One that has not answered begins later.
+            held = {each: held[each] for each in held if each in begins or not starting.has(each)}
         for spool_id, member in held.items():
+            if spool_id in begins:
+                continue
             place: int | None = wanted.get(spool_id)
             if starting == "latest" and member.info is not None:
                 place = member.info.head
@@ -294,6 +317,39 @@ class Fleet:
         if not places:
             raise CollectorsUnreachable(f"no collector answers: {self._states()}")
         return self._offsets(places)
+
+    async def since(self, wanted: Since) -> dict[str, int]:
+        """Return the offsets that stand for times, of the collectors that answer in time.
+
+        Raises:
+            CollectorsUnreachable: A spool that is named is not there, or a collector is too old.
+        """
+        self._check_named(wanted.spools, wanted.option)
+        times = {each: wanted.of(each) for each in self._held()}
+        held = self._held()
+        questions = {
+            each: _look(held[each], since=time) for each, time in times.items() if time is not None
+        }
+        patience = self._settings.collector_timeout
+        places = {}
+        for spool_id, found in (await self._looks.ask(questions, patience)).items():
+            if found.since is None:
+                raise CollectorsUnreachable(
+                    f"{held[spool_id].at}: this collector finds no events by their time, as it"
+                    f" has an older version of rsocket-trio: update it, or do without the option"
+                    f" {wanted.option}"
+                )
+            if found.spool_id == spool_id:
+                places[spool_id] = found.since
+        return places
+
+    def _check_named(self, spool_ids: Iterable[str], option: str) -> None:
+        for spool_id in spool_ids:
+            if spool_id not in self._held():
+                raise CollectorsUnreachable(
+                    f"{option} names the spool {spool_id}, and no collector has it:"
+                    f" {self._states()}"
+                )
 
     def _offsets(self, needs: Mapping[str, Need]) -> Offsets:
         """Return offsets as Spark keeps them, with the name of this reader."""
@@ -476,10 +532,11 @@ class Fleet:
         begins = {each: places[each].offset for each in counts}
 
         questions = {
-            each: Question(held[each], (first, part), partial(held[each].reach, first, part))
+            each: _look(held[each], reach_from=first, reach_size=part)
             for each, first in begins.items()
         }
-        for spool_id, reach in (await self._reaches.ask(questions, ROUND)).items():
+        for spool_id, found in (await self._looks.ask(questions, ROUND)).items():
+            reach = found.reach or 0
             available[spool_id] = min(max(0, reach - begins[spool_id]), counts[spool_id])
 
     # -- losses
@@ -530,3 +587,7 @@ class Fleet:
 
 def _need(offsets: Offsets, spool_id: str) -> Need:
     return Need(offsets[spool_id], offsets.epochs.get(spool_id))
+
+
+def _look(member: Member, **asked: Any) -> Question[SpoolInfo]:
+    return Question(member, tuple(asked.values()), partial(member.look, **asked))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -260,11 +260,14 @@ class Member:
             "%s: the collector has not answered a request for %g s", self.at, ANSWER_TIMEOUT
         )
 
-    async def reach(self, offset: int, size: int) -> int | None:
-        """Ask how far a number of bytes reaches from an offset on.
+    async def look(self, **asked: Any) -> SpoolInfo | None:
+        """Ask for more about what is stored, e.g. how far a number of bytes reaches.
+
+        Args:
+            asked: As for `CollectorClient.info`.
 
         Returns:
-            An offset; None if there was no answer.
+            The answer; None if there was none.
 
         Checkpoint: always.
         If cancelled: nothing has happened.
@@ -275,7 +278,7 @@ class Member:
             return None
         try:
             with trio.move_on_after(ANSWER_TIMEOUT):
-                return (await client.info(reach_from=offset, reach_size=size)).reach
+                return await client.info(**asked)
         except RSocketError as error:
             self._refused(error)
             return None

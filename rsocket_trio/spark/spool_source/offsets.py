@@ -1,5 +1,7 @@
 """The offsets of a query: a number for each spool, as Spark keeps them in its checkpoint.
 
+Options name them, or times that stand for them: `Since`.
+
 Spark compares offsets as JSON texts, so equal offsets must give equal texts: `Offsets.as_json` has
 its keys in order. Spark's own form is
 ``{"e": {"<spool id>": "<epoch>"}, "i": "<instance>", "s": {"<spool id>": 17}, "v": 2}``. Version 1
@@ -9,12 +11,14 @@ has no epochs and no instance.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import attrs
 
-__all__ = ["Offsets", "StartingOffsets", "parse_starting_offsets"]
+__all__ = ["Offsets", "Since", "StartingOffsets", "parse_starting_offsets", "parse_timestamp"]
 
 _VERSION: Final = 2
 _VERSIONS: Final = (1, 2)
@@ -23,6 +27,9 @@ _MAX_NAME: Final = 200
 """Characters of an epoch and of an instance."""
 _MAX_SPOOLS: Final = 100_000
 """Spools of one query. Each trigger writes them all to the checkpoint."""
+
+_FEWEST_MILLISECONDS: Final = 10**11
+"""The year 1973. A smaller number is in seconds, by mistake."""
 
 StartingOffsets: TypeAlias = "Offsets | Literal['earliest', 'latest']"
 
@@ -126,3 +133,64 @@ def parse_starting_offsets(text: str, *, option: str = "startingOffsets") -> Sta
         return Offsets.from_json(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{option} is earliest, latest, or offsets in JSON: {error}") from None
+
+
+@attrs.frozen
+class Since:
+    """For each spool, the first event that was stored at a time, or later.
+
+    Args:
+        option: The option that says so.
+        time: Seconds since 1970, for all spools; None: only for those that are named.
+        spools: The same by spool id.
+    """
+
+    option: str
+    time: float | None
+    spools: dict[str, float] = attrs.field(factory=dict)
+
+    def of(self, spool_id: str) -> float | None:
+        """Return the time for a spool; None: it has none."""
+        return self.spools.get(spool_id, self.time)
+
+    def has(self, spool_id: str) -> bool:
+        """Return whether there is a time for a spool."""
+        return self.of(spool_id) is not None
+
+
+def parse_timestamp(text: str, *, option: str) -> Since:
+    """Return the value of the option ``startingTimestamp`` or ``endingTimestamp``.
+
+    Raises:
+        ValueError: It is no time, and no times by spool ids in JSON.
+    """
+    try:
+        if not text.lstrip().startswith("{"):
+            return Since(option, _seconds(text))
+        found: dict[str, object] = json.loads(text)
+        return Since(option, None, {spool_id: _seconds(value) for spool_id, value in found.items()})
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(
+            f"{option} is a time such as 2026-11-27T14:00:00Z, milliseconds since 1970, or an"
+            f" object of these by spool ids in JSON: {error}"
+        ) from None
+
+
+def _seconds(value: object) -> float:
+    """Return a time in seconds since 1970.
+
+    Raises:
+        ValueError: It is none, or its time zone is not known.
+        OverflowError: It is out of reach.
+    """
+    text = str(value).strip()[:_MAX_NAME]
+    if isinstance(value, str | int) and re.fullmatch("[0-9]{1,14}", text, re.ASCII):
+        if int(text) < _FEWEST_MILLISECONDS:
+            raise ValueError(f"{text} milliseconds are in 1973 or before; are they seconds?")
+        return int(text) / 1000
+    if not isinstance(value, str):
+        raise ValueError(f"{text} is no time")  # noqa: TRY004 - of the user
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text} has no time zone, such as Z or +01:00")
+    return time.timestamp()

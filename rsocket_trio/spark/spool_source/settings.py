@@ -14,7 +14,7 @@ from ..columns import Mode
 from ..options import Options
 from ..tls_options import TlsSettings
 from .addresses import collector_address
-from .offsets import StartingOffsets, parse_starting_offsets
+from .offsets import Since, StartingOffsets, parse_starting_offsets, parse_timestamp
 
 if TYPE_CHECKING:
     from ...collector import Subscription
@@ -44,8 +44,8 @@ class SourceSettings:
     spool: str | None = None
     max_spool_size: int = 2**30
     consumer: str = "spark"
-    starting: StartingOffsets = "earliest"
-    ending: StartingOffsets = "latest"
+    starting: StartingOffsets | Since = "earliest"
+    ending: StartingOffsets | Since = "latest"
     max_rows: int | None = None
     max_bytes: int | None = None
     min_rows: int | None = None
@@ -81,10 +81,8 @@ class SourceSettings:
             spool=_directory(options.text("spool", "")),
             max_spool_size=options.size("maxSpoolSize", 2**30, 2**20),
             consumer=options.text("consumer", "spark"),
-            starting=parse_starting_offsets(options.text("startingOffsets", "earliest")),
-            ending=parse_starting_offsets(
-                options.text("endingOffsets", "latest"), option="endingOffsets"
-            ),
+            starting=_place(options, "starting", "earliest"),
+            ending=_place(options, "ending", "latest"),
             max_rows=options.integer("maxRowsPerTrigger", None, 1),
             max_bytes=options.size("maxBytesPerTrigger", None, 1),
             min_rows=options.integer("minRowsPerTrigger", None, 1),
@@ -148,6 +146,19 @@ class SourceSettings:
 
 def _gone_after(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
+
+
+def _place(options: Options, which: str, default: str) -> StartingOffsets | Since:
+    """Return where to begin or to end: an offset, or a time that stands for one."""
+    offsets, time = f"{which}Offsets", f"{which}Timestamp"
+    if not options.has(time):
+        return parse_starting_offsets(options.text(offsets, default), option=offsets)
+    if options.has(offsets):
+        raise ValueError(
+            f"the options {offsets} and {time} exclude each other: give one of them (Spark's source"
+            f" for Kafka would take {time})"
+        )
+    return parse_timestamp(options.text(time), option=time)
 
 
 def _directory(text: str) -> str | None:

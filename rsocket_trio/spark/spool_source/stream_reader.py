@@ -89,7 +89,7 @@ class LumberjackStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return how far the spools go, for the progress of the query."""
-        return None if self._driver is None else self._driver.fleet.heads().as_json()
+        return None if self._driver is None else self._driver.fleet.progress()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Remember what there is now: this run of the query ends there."""

@@ -179,6 +179,8 @@ def test_a_batch_reads_what_is_kept(serving, tmp_path):
     assert [row["number"] for row in found] == [1, None, 3]
     found = read_batch(RSocketDataSource, options | {"mode": "DROPMALFORMED"}, schema=NUMBERS)
     assert [row["number"] for row in found] == [1, 3]
+    yesterday = {"endingTimestamp": str(round(time.time() * 1000) - 86_400_000)}
+    assert read_batch(RSocketDataSource, options | yesterday, schema=NUMBERS) == []
 
 
 def test_events_of_lumberjack_senders(tmp_path):
