@@ -1,4 +1,4 @@
-"""The options of a data source, checked: `Options`.
+"""The options of a data source, checked: `Options`, `parse_place`.
 
 Spark gives all options as text. It does not keep the case of their names, and does not know which
 ones there are.
@@ -6,17 +6,23 @@ ones there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final, TypeVar, overload
+from typing import Final, Literal, TypeVar, overload
 
 from ..sizes import parse_size
 from .tls_options import TlsSettings
 
-__all__ = ["Options"]
+__all__ = ["Options", "parse_place"]
 
 _Default = TypeVar("_Default")
+_Place = TypeVar("_Place")
 
+_PLACES: Final[dict[str, Literal["earliest", "latest"]]] = {
+    "earliest": "earliest",
+    "latest": "latest",
+}
 _REQUIRED: Final = object()
 
 SPARKS_OWN: Final = frozenset({
@@ -42,6 +48,32 @@ _LONGEST: Final = 2**63 - 1
 """Spark and the spool keep numbers in 64 bits."""
 
 _FLAGS: Final = {"true": True, "false": False}
+
+
+def parse_place(
+    text: str, option: str, read: Callable[[object], _Place], forms: str
+) -> Literal["earliest", "latest"] | _Place:
+    """Return the value of ``startingOffsets`` or ``endingOffsets`` of any source.
+
+    Args:
+        text: The value.
+        option: The name of the option.
+        read: Returns what a value in JSON means; it raises a `ValueError` for another one.
+        forms: Says what such a value is, for the text of an error.
+
+    Raises:
+        ValueError: It is none of the three forms.
+    """
+    word = _PLACES.get(text.strip().lower())
+    if word is not None:
+        return word
+    try:
+        return read(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        shown = text if len(text) <= 100 else f"{text[:100]}..."
+        raise ValueError(
+            f"the option {option} must be earliest, latest, or {forms}, not {shown!r}: {error}"
+        ) from None
 
 
 class Options:

@@ -38,7 +38,7 @@ async def works(client, spool):
 
 async def test_info(client, spool):
     async def operation():
-        await client.info(reach_from=0, reach_size=100)
+        await client.info(reach_from=0, reach_size=100, since=0.0, lag_from=3, instances=True)
 
     async def check():
         await works(client, spool)

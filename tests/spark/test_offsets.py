@@ -84,5 +84,7 @@ def test_starting_offsets():
 
 @pytest.mark.parametrize("text", ["newest", "", "{}", "[" * 100_000, '{"v": 1, "s": {"a": "x"}}'])
 def test_wrong_starting_offsets(text):
-    with pytest.raises(ValueError, match=r"endingOffsets is earliest, latest, or offsets in JSON"):
+    with pytest.raises(
+        ValueError, match=r"endingOffsets must be earliest, latest, or offsets in JSON"
+    ):
         parse_starting_offsets(text, option="endingOffsets")

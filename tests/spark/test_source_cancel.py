@@ -9,7 +9,7 @@ from rsocket_trio import serve
 from rsocket_trio.collector import reading_router
 from rsocket_trio.spark.spool_source.embedded import Embedded
 from rsocket_trio.spark.spool_source.fleet import Fleet, Limit
-from rsocket_trio.spark.spool_source.offsets import Offsets
+from rsocket_trio.spark.spool_source.offsets import Offsets, Since
 from rsocket_trio.spark.spool_source.reading import Place, open_stored
 from rsocket_trio.spark.spool_source.settings import SourceSettings
 from rsocket_trio.spool import open_spool
@@ -60,6 +60,7 @@ async def test_questions_to_the_collectors(spool, server, nursery):
         assert (await fleet.latest(begin, Limit(rows=7))).spools == half
         await fleet.commit(begin)
         await fleet.locate([spool.spool_id])
+        assert await fleet.since(Since("startingTimestamp", 0.0)) == {spool.spool_id: 0}
 
     async def check():
         with trio.fail_after(30):

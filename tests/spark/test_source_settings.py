@@ -94,7 +94,7 @@ def test_addresses(text, uris):
             "minPartitions is 3, and maxPartitions 2",
         ),
         ({"collectors": "a", "endingOffsets": "earliest"}, "endingOffsets is latest"),
-        ({"collectors": "a", "startingOffsets": "now"}, "startingOffsets is earliest"),
+        ({"collectors": "a", "startingOffsets": "now"}, "startingOffsets must be earliest"),
         ({"collectors": "a", "startingTimestamp": "now"}, "startingTimestamp is a time such as"),
         ({"collectors": "a", "endingTimestamp": "2026-01-01"}, "endingTimestamp .* no time zone"),
         ({"collectors": "a", "startingTimestamp": "1764230400"}, "are they seconds"),

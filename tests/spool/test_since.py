@@ -25,6 +25,7 @@ from rsocket_trio.spool import (
 )
 from rsocket_trio.spool.reach import since_within
 from rsocket_trio.spool.schema import connect_reader
+from rsocket_trio.testing import cancel_everywhere
 from tests.programs import environment
 from tests.spool.conftest import MEMORY
 from tests.spool.helpers import FaultyConnection, lines
@@ -211,3 +212,18 @@ async def test_killed_while_an_older_spool_gets_its_index(directory, monkeypatch
     async with open_spool(directory) as spool:
         assert [await spool.since(START + each) for each in (5, 9, 10)] == [0, 0, 6]
         assert describe_spool(directory).head == 6
+
+
+async def test_cancelled_everywhere(directory):
+    """The connections of readers are given back, and the next question is answered."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(2))
+
+        async def operation():
+            await spool.since(START)
+            await spool.stored_at([1])
+
+        async def check():
+            assert await spool.since(START) == 0
+
+        assert await cancel_everywhere(operation, check) >= 2

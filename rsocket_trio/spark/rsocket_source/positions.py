@@ -18,6 +18,7 @@ import attrs
 
 from ...log_policy import logger
 from ..failures import DataLoss
+from ..options import parse_place
 from ..replay import Offsets, RangeRequest, ReplayOffsets
 from ..replay.messages import MAX_OFFSET
 
@@ -115,22 +116,24 @@ def parse_starting(text: str, name: str = "startingOffsets") -> int | Mapping[in
     Raises:
         ValueError: It is something else.
     """
-    word = {"earliest": EARLIEST, "latest": LATEST}.get(text.strip().lower())
-    if word is not None:
-        return word
-    try:
-        found = json.loads(text)
-        if isinstance(found, dict) and all(
-            type(value) is int and value >= EARLIEST for value in found.values()
-        ):
-            return {int(number): value for number, value in found.items()}
-    except (ValueError, RecursionError):
-        pass
-    shown = text if len(text) <= 100 else f"{text[:100]}..."
-    raise ValueError(
-        f"the option {name} must be earliest, latest, or the offsets of partitions in JSON, e.g. "
-        f'{{"0": 1000, "1": -2}}, where -2 is the earliest and -1 the latest, not {shown!r}'
+    found = parse_place(
+        text,
+        name,
+        _by_number,
+        'the offsets of partitions in JSON, e.g. {"0": 1000, "1": -2}, where -2 is the earliest and'
+        " -1 the latest",
     )
+    if isinstance(found, str):
+        return EARLIEST if found == "earliest" else LATEST
+    return found
+
+
+def _by_number(value: object) -> dict[int, int]:
+    if not isinstance(value, dict) or any(
+        type(each) is not int or each < EARLIEST for each in value.values()
+    ):
+        raise ValueError("these are no offsets of partitions")
+    return {int(number): each for number, each in value.items()}
 
 
 def starting(

@@ -18,6 +18,8 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 import attrs
 
+from ..options import parse_place
+
 __all__ = ["Offsets", "Since", "StartingOffsets", "parse_starting_offsets", "parse_timestamp"]
 
 _VERSION: Final = 2
@@ -124,15 +126,7 @@ def parse_starting_offsets(text: str, *, option: str = "startingOffsets") -> Sta
     Raises:
         ValueError: It is none of the three forms.
     """
-    word = text.strip().lower()
-    if word == "earliest":
-        return "earliest"
-    if word == "latest":
-        return "latest"
-    try:
-        return Offsets.from_json(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{option} is earliest, latest, or offsets in JSON: {error}") from None
+    return parse_place(text, option, Offsets.from_json, "offsets in JSON")
 
 
 @attrs.frozen
