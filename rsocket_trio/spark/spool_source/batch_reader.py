@@ -118,7 +118,7 @@ def _chosen(
                 f"{option}: no answer about the spool {min(silent)}; see whether its collector runs"
             )
         # Events that came since the collectors were asked first are not for this batch.
-        named = Offsets({each: min(at, kept[each].head) for each, at in found.items()})
+        named = Offsets({each: min(found[each], kept[each].head) for each in kept if each in found})
     elif isinstance(wanted, Offsets):
         _check_named(wanted, kept, option)
         named = wanted

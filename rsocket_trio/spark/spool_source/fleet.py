@@ -300,7 +300,8 @@ class Fleet:
         self._check_named(wanted, "startingOffsets")
         begins: dict[str, int | None] = {}
         if isinstance(starting, Since):
-            begins |= await self.since(starting)
+            found = await self.since(starting)
+            begins |= {each: found[each] for each in held if each in found}
             # One that has not answered begins later.
             held = {each: held[each] for each in held if each in begins or not starting.has(each)}
         for spool_id, member in held.items():
@@ -325,10 +326,11 @@ class Fleet:
             CollectorsUnreachable: A spool that is named is not there, or a collector is too old.
         """
         self._check_named(wanted.spools, wanted.option)
-        times = {each: wanted.of(each) for each in self._held()}
         held = self._held()
         questions = {
-            each: _look(held[each], since=time) for each, time in times.items() if time is not None
+            each: _look(member, since=wanted.of(each))
+            for each, member in held.items()
+            if wanted.has(each)
         }
         patience = self._settings.collector_timeout
         places = {}
