@@ -1,10 +1,13 @@
 """Two workers against one, with 64 connections: ``python -m benchmarks.workers``.
 
+``--peers go java`` asks servers of other stacks, too, by the same client.
+
 What counts is the processor time of the server's processes, so neither the client nor other
 programs of the machine falsify it: the requests that two free cores would answer in a second, one
 of them for each worker, and the parent on both in turn. Each connection has one request in flight,
 and all of them are sent at once: a client that is slower than the server would give it its work in
-small pieces, and each piece costs a turn of the loop.
+small pieces, and each piece costs a turn of the loop. A peer is one process whose threads use both
+cores.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import trio
 
 from benchmarks.ours_server import Echo
 from benchmarks.raw_connection import Raw, Requests
+from benchmarks.stacks import STACKS
 from rsocket_trio import serve
 from rsocket_trio.workers import Workers, serve_workers
 
@@ -52,50 +56,59 @@ async def parent(workers: int) -> None:
 
 
 @contextmanager
-def served(workers: int) -> Iterator[tuple[str, int, list[int]]]:
-    """Start a parent; yield the address, its process and the workers'."""
-    command = [sys.executable, "-m", "benchmarks.workers", "--parent", str(workers)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def served(command: list[str]) -> Iterator[tuple[str, list[int]]]:
+    """Start a server that says its address; yield it, and the processes whose time counts."""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stdout is not None
-            uri, *pids = process.stdout.readline().split()
-            yield uri, process.pid, [int(each) for each in pids]
+            uri, *pids = process.stdout.readline().removeprefix("READY ").split()
+            yield uri, [process.pid, *map(int, pids)]
         finally:
             process.terminate()
 
 
-def measure(workers: int, connections: int, rounds: int) -> float:
-    """Return the requests that two free cores would answer in a second."""
-    with served(workers) as (uri, pid, pids):
+def measure(given: argparse.Namespace, command: list[str], cores: int, warm_up: float) -> float:
+    """Return the requests that two free cores would answer in a second.
+
+    Args:
+        given: The options.
+        command: Starts the server.
+        cores: How many of them it can use.
+        warm_up: The seconds of processor time after which its code is compiled.
+    """
+    rounds, connections, in_flight = given.rounds, given.connections, given.in_flight
+    with served(command) as (uri, pids):
         raws = [Raw(uri) for _ in range(connections)]
         requests = [Requests(b"\0\0\0" + b"x" * 128) for _ in raws]
 
         def ask_all() -> None:
-            # The workers begin when all is there, as it is where they are the slower part.
+            # The servers begin when all is there, as it is where they are the slower part.
             for each in pids:
                 os.kill(each, signal.SIGSTOP)
             for raw, queue in zip(raws, requests, strict=True):
-                raw.socket.sendall(queue.take(1))
+                raw.socket.sendall(queue.take(in_flight))
             for each in pids:
                 os.kill(each, signal.SIGCONT)
             for raw in raws:
-                raw.receive_frame()
+                for _ in range(in_flight):
+                    raw.receive_frame()
 
         for _ in range(rounds // 5):
             ask_all()
-        before = [processor_time(each) for each in (pid, *pids)]
+        while sum(map(processor_time, pids)) < warm_up:
+            ask_all()
+        before = [processor_time(each) for each in pids]
         for _ in range(rounds):
             ask_all()
         time.sleep(0.05)  # the servers end their last turns
-        used = [
-            processor_time(each) - earlier
-            for each, earlier in zip((pid, *pids), before, strict=True)
-        ]
+        used = [processor_time(each) - earlier for each, earlier in zip(pids, before, strict=True)]
         for raw in raws:
             raw.socket.close()
-    # A run of less than a tick has no measure.
-    busiest = max(*used[1:], sum(used) / min(workers, 2), 1 / TICKS)
-    return rounds * connections / busiest
+    # A worker is on one core at a time; a run of less than a tick has no measure.
+    busiest = max(*used[1:], sum(used) / cores, 1 / TICKS)
+    return float(rounds * connections * in_flight / busiest)
 
 
 def run() -> None:
@@ -105,17 +118,34 @@ def run() -> None:
     options.add_argument("--pairs", type=int, default=5)
     options.add_argument("--rounds", type=int, default=2000)
     options.add_argument("--connections", type=int, default=64)
+    options.add_argument("--in-flight", type=int, default=1, help="requests on each connection")
+    options.add_argument(
+        "--peers", nargs="+", choices=["go", "java"], default=[], help="servers of other stacks"
+    )
     given = options.parse_args()
     if given.parent is not None:
         trio.run(parent, given.parent)
         return
-    rates: dict[int, list[float]] = {1: [], 2: []}
+    itself = [sys.executable, "-m", "benchmarks.workers", "--parent"]
+    servers = {
+        "one worker": ([*itself, "1"], 1, 0.0),
+        "two workers": ([*itself, "2"], 2, 0.0),
+    }
+    for stack in STACKS:
+        if stack.name in given.peers:
+            why = stack.missing()
+            if why is not None:
+                sys.exit(f"{stack.title}: {why}")
+            servers[stack.title] = ([*stack.server, "tcp"], 2, stack.warm_up)
+    rates: dict[str, list[float]] = {name: [] for name in servers}
     for _ in range(given.pairs):
-        for workers, found in rates.items():
-            found.append(measure(workers, given.connections, given.rounds))
-            print(f"{workers} workers: {found[-1]:.0f} requests/s on two cores", flush=True)
-    ratios = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
-    print(f"two workers against one: {statistics.median(ratios):.2f} times")
+        for name, server in servers.items():
+            rates[name].append(measure(given, *server))
+            print(f"{name}: {rates[name][-1]:.0f} requests/s on two cores", flush=True)
+    two = rates.pop("two workers")
+    for name, found in rates.items():
+        ratios = [ours / each for ours, each in zip(two, found, strict=True)]
+        print(f"two workers against {name}: {statistics.median(ratios):.2f} times")
 
 
 if __name__ == "__main__":

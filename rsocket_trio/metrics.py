@@ -5,13 +5,16 @@ It reads `Server.statistics` and `CallMeter.statistics` when it is asked, and ke
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from itertools import accumulate
 from typing import Final, Protocol
 
 import attrs
 
 from .escapes import escaped
+from .log_policy import logger
+from .sockets.workplace import workplace
 from .statistics import Histogram, Refused, RouteStatistics, WireStatistics
 from .transports.pages import Page
 from .workers import Workers
@@ -37,6 +40,7 @@ __all__ = [
     "StatisticsSource",
     "metrics_page",
     "metrics_text",
+    "worker_metrics",
     "workers_page",
 ]
 
@@ -44,6 +48,8 @@ _UNKNOWN: Final = "{unknown route}"
 """No handler can have such a route, as the name of its variable is none."""
 _PREFIX: Final = "rsocket_trio_"
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"  # the text format of Prometheus
+
+_COUNTING: Final = frozenset(["counter", "histogram", "summary"])
 
 _NUMBERS: Final = {
     "connections": (GaugeMetricFamily, "connections", "Connections that are open."),
@@ -236,39 +242,75 @@ def metrics_page(*sources: StatisticsSource) -> Callable[[], Awaitable[Page]]:
     return page
 
 
-def workers_page(workers: Workers) -> Callable[[], Awaitable[Page]]:
-    """Return a page for `serve_pages` with the metrics of all workers, each with its own label.
+def worker_metrics(*sources: StatisticsSource) -> None:
+    """In a process of `rsocket_trio.workers`, let the page of the parent count this one.
 
-    The label is ``worker``, the number. A worker that is replaced begins at 0 again, as a process
-    does that is started anew: so rates are right.
+    Call it at the beginning of the function that the workers run. Elsewhere it does nothing.
 
     Args:
-        workers: What they say, see `Workers.metrics`.
+        sources: See `StatisticsCollector`; by default all servers of this process.
     """
+    place = workplace()
+    if place is not None:
+        place.metrics = lambda: metrics_text(*(sources or place.servers))
+
+
+def workers_page(workers: Workers) -> Callable[[], Awaitable[Page]]:
+    """Return a page for `serve_pages` with the sums of the metrics of all workers.
+
+    Whatever serves, one process or several, has the same metrics. Counters never go back while the
+    parent runs: those of workers that have ended since this call stay in the sums. What a worker
+    has counted since it was last asked is lost only if it was killed.
+
+    Args:
+        workers: Those whose function calls `worker_metrics`; the command line does so itself.
+    """
+    ended = _Totals()
+    workers._at_end(partial(ended.add, ended=True))  # noqa: SLF001 - not for applications
 
     async def page() -> Page:
-        return Page(_text(_Labelled(await workers.metrics())), content_type=_TEXT)
+        texts = await workers.metrics()
+        total = ended.copy()
+        for each in texts:
+            total.add(each)
+        return Page(_text(total), content_type=_TEXT)
 
     return page
 
 
-class _Labelled(Collector):
-    """The metrics of several processes, by their numbers."""
+class _Totals(Collector):
+    """The sums of the metrics of several processes."""
 
-    def __init__(self, texts: Mapping[int, bytes]) -> None:
-        self._texts = texts
+    def __init__(self) -> None:
+        self._families: dict[str, tuple[str, str]] = {}
+        self._values: dict[tuple[str, str, frozenset[tuple[str, str]]], float] = {}
+
+    def add(self, text: bytes, *, ended: bool = False) -> None:
+        """Add the metrics of a process; the gauges of one that has ended are 0."""
+        try:
+            families = list(text_string_to_metric_families(text.decode()))
+        except ValueError as error:
+            logger.error("the metrics of a worker cannot be read: %s", error)
+            return
+        for family in families:
+            lasts = not ended or family.type in _COUNTING
+            self._families.setdefault(family.name, (family.documentation, family.type))
+            for sample in family.samples:
+                key = family.name, sample.name, frozenset(sample.labels.items())
+                self._values[key] = self._values.get(key, 0.0) + sample.value * lasts
+
+    def copy(self) -> _Totals:
+        """Return another one with the same sums."""
+        other = _Totals()
+        other._families |= self._families
+        other._values |= self._values
+        return other
 
     def collect(self) -> Iterable[Metric]:
         """See ``prometheus_client``."""
-        families: dict[str, Metric] = {}
-        for worker, text in self._texts.items():
-            for each in text_string_to_metric_families(text.decode()):
-                here = families.setdefault(
-                    each.name, Metric(each.name, each.documentation, each.type)
-                )
-                for sample in each.samples:
-                    labels = {**sample.labels, "worker": str(worker)}
-                    here.add_sample(sample.name, labels, sample.value)
+        families = {name: Metric(name, *rest) for name, rest in self._families.items()}
+        for (family, name, labels), value in self._values.items():
+            families[family].add_sample(name, dict(labels), value)
         return families.values()
 
 

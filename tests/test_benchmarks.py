@@ -353,4 +353,4 @@ def test_workers_are_measured() -> None:
         timeout=90,
         check=True,
     )
-    assert re.search(r"two workers against one: [0-9.]+ times", done.stdout)
+    assert re.search(r"two workers against one worker: [0-9.]+ times", done.stdout)

@@ -162,26 +162,33 @@ def test_without_the_package_the_error_names_the_extra(module, package, extra):
     assert f"pip install 'rsocket-trio[{extra}]'" in done.stderr.splitlines()[-1]
 
 
-async def test_a_page_of_several_workers():
-    """Each sample has the number of its worker; one family has those of all, and one type."""
-    texts = {}
-    for number in (1, 2):
-        meter = CallMeter()
+async def test_a_page_of_several_workers(caplog):
+    """It has the sums; what has ended is counted still, and its gauges are 0."""
+    meters = [CallMeter(), CallMeter()]
+    texts, ends = [], []
+    for number, meter in enumerate(meters, 1):
         async with serve_one(meter) as caller:
             for _ in range(number):
                 await caller.request_response("user.secret", b"abc", returns=bytes)
-        texts[number] = metrics_text(meter)
+    texts = [metrics_text(each) for each in meters]
 
     class Workers:
         async def metrics(self):
-            return texts
+            return tuple(texts)
 
-    page = await workers_page(Workers())()
-    text = page.body.decode()
-    assert text.count("# TYPE rsocket_trio_calls_started_total counter") == 1
-    labels = 'interaction="request_response",route="user.{name}"'
-    for number in texts:
-        assert (
-            f'rsocket_trio_calls_started_total{{{labels},worker="{number}"}} {number}.0\n' in text
-        )
-    assert "secret" not in text
+        def _at_end(self, tell):
+            ends.append(tell)
+
+    page = workers_page(Workers())
+
+    async def read():
+        return (await page()).body.decode()
+
+    text = await read()
+    assert text == metrics_text(*meters).decode()
+    texts[1] += b"# HELP g G.\n# TYPE g gauge\ng 5.0\n"
+    assert await read() == text + "# HELP g G.\n# TYPE g gauge\ng 5.0\n"
+    ends[0](texts.pop())
+    assert await read() == text + "# HELP g G.\n# TYPE g gauge\ng 0.0\n"
+    ends[0](b"no metrics {")
+    assert "the metrics of a worker cannot be read" in caplog.text

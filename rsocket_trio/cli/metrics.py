@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from rsocket_trio import CallMeter, Router
-from rsocket_trio.sockets.workplace import workplace
 from rsocket_trio.workers import Workers
 
 from .exits import USAGE, Failure
@@ -22,7 +20,7 @@ __all__ = ["Metrics"]
 class Metrics:
     """The numbers of servers that start later, and of the calls of their target.
 
-    A worker tells its parent, whose page is that of all workers.
+    A worker tells its parent, whose page has the sums of all workers.
 
     Args:
         target: What is served; a Router counts its calls from now on.
@@ -36,10 +34,10 @@ class Metrics:
 
     def __init__(self, target: Any) -> None:
         try:
-            from rsocket_trio.metrics import metrics_page, metrics_text, workers_page
+            from rsocket_trio.metrics import metrics_page, worker_metrics, workers_page
         except ImportError as error:
             raise Failure(f"--metrics: {error}", USAGE) from error
-        self._make: Final = metrics_page, metrics_text, workers_page
+        self._make: Final = metrics_page, worker_metrics, workers_page
         self.meters: Final[list[CallMeter]] = (
             target._metered()  # noqa: SLF001 - not for applications
             if isinstance(target, Router)
@@ -62,7 +60,7 @@ class Metrics:
         Servers of several wires are given the target's acceptor and know none of its calls, and
         one server knows them all.
         """
-        page, text, page_of_workers = self._make
+        page, tell_parent, page_of_workers = self._make
         if isinstance(server, Workers):
             self._page = page_of_workers(server)
             return
@@ -70,6 +68,4 @@ class Metrics:
         if len(sources) > 1 and self._of_router:
             sources = [*sources, *self.meters]
         self._page = page(*sources)
-        place = workplace()
-        if place is not None:
-            place.metrics = partial(text, *sources)
+        tell_parent(*sources)

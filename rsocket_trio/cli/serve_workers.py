@@ -94,4 +94,6 @@ async def _report(workers: Workers) -> None:
             each.connections,
             each.accepted,
         )
-    logger.info("all workers: %s", json.dumps(await workers.report()))
+    report = await workers.report()
+    report.pop("by_route", None)  # these are many; `--metrics` has them
+    logger.info("all workers: %s", json.dumps(report))

@@ -281,6 +281,7 @@ class _Stop:
             await place.wait_stopping()
             if not self._stopping:
                 self.stop(signal.SIGTERM)
+            await place.keep_telling()
 
     def stop(self, number: int) -> None:
         """Stop gracefully for the first signal, and at once for a further one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import trio
 
 from ..errors import Forbidden, Invalid, StreamError, Unauthenticated, code_name
 from ..escapes import cut, escaped
-from ..field_checks import FUNCTION, argument, number, one_of, optional
+from ..field_checks import COUNT, FUNCTION, argument, number, one_of, optional
 from ..interactions.isolation import cancellation_of
 from ..log_policy import RateLimit, logger
 from ..transports.base import TransportInfo
@@ -50,8 +51,9 @@ class AccessLog:
     line but its address, escaped and cut, and that id; no data and no text of an error.
 
     What a stranger can cause is limited: calls without a handler, calls and connections whose login
-    is refused, and calls that are refused as they cannot be read. Ten lines of each kind are
-    written in ten seconds; then one line says how many others there were.
+    is refused, calls that are refused as they cannot be read, and beginnings of streams without a
+    principal. Ten lines of each kind are written in ten seconds; then one line says how many others
+    there were.
 
     Args:
         write: Gets each line, without a line end; e.g. `print`, or the method ``info`` of a logger.
@@ -60,6 +62,8 @@ class AccessLog:
         principal: Returns what a line may say of a principal; it is not asked about ``None``.
             Without it lines have none, as some principals are tokens.
         begins: Streams and channels have a line when they begin, too, whose outcome is ``open``.
+        every: One in so many calls has lines, chosen at random when the call begins, and its lines
+            say so: ``every=100``. A call that fails has its line in any case.
         burst: Lines of a kind that a stranger can cause, in each period.
         period: In seconds.
 
@@ -78,18 +82,21 @@ class AccessLog:
         form: Literal["logfmt", "json"] = "logfmt",
         principal: Callable[[object], str] | None = None,
         begins: bool = False,
+        every: int = 1,
         burst: int = _BURST,
         period: float = _PERIOD,
     ) -> None:
         argument("write", write, FUNCTION)
         argument("form", form, one_of("logfmt", "json"))
         argument("principal", principal, optional(FUNCTION))
+        argument("every", every, COUNT)
         argument("burst", burst, number(at_least=1))
         argument("period", period, number(above=0))
         self._write = write
         self._text = _json if form == "json" else _logfmt
         self._principal = principal
         self._begins = begins
+        self._every = every
         self._burst = burst
         self._period = period
         # Each run of trio has a clock of its own.
@@ -102,13 +109,19 @@ class AccessLog:
         If cancelled: as the handler does.
         """
         began = call.began()
-        if self._begins and call.interaction.is_stream and call.template is not None:
-            self.settle()
-            self._put({**self._about(call), "outcome": "open"})
+        chosen: Fields | None = {}
+        if self._every > 1:
+            chosen = None if random.randrange(self._every) else {"every": self._every}
+        has_two = self._begins and call.interaction.is_stream and call.template is not None
+        if has_two and chosen is not None:
+            # A guard may refuse it yet, unless the connection was let in.
+            kind = "open" if getattr(call, "principal", None) is None else None
+            self._limited(kind, {**self._about(call), "outcome": "open", **chosen})
         try:
             yield
         finally:
-            self._ended(call, trio.current_time() - began)
+            if chosen is not None or call.outcome is Outcome.FAILED:
+                self._ended(call, trio.current_time() - began, chosen or {})
 
     def connection_refused(self, transport: TransportInfo, error: Exception) -> None:
         """Write a line about a connection that a guard refuses. A `Router` calls this."""
@@ -139,9 +152,9 @@ class AccessLog:
             self._limits.set(limit)
             return limit
 
-    def _limited(self, kind: str, fields: Fields) -> None:
+    def _limited(self, kind: str | None, fields: Fields) -> None:
         self.settle()
-        if self._limit().admits(kind, logging.INFO, lambda: kind):
+        if kind is None or self._limit().admits(kind, logging.INFO, lambda: str(kind)):
             self._put(fields)
 
     def _put(self, fields: Fields) -> None:
@@ -151,7 +164,7 @@ class AccessLog:
         except Exception:  # of the application: the call goes on
             logger.exception("a line of the access log cannot be written")
 
-    def _ended(self, call: AnyCall, seconds: float) -> None:
+    def _ended(self, call: AnyCall, seconds: float, chosen: Fields) -> None:
         fields = self._about(call)
         traffic = call.traffic
         if traffic is not None:
@@ -163,12 +176,8 @@ class AccessLog:
         fields["outcome"] = str(call.outcome)
         error = call.error
         fields["error"] = None if error is None else _named(error)
-        kind = _kind(call)
-        if kind is None:
-            self.settle()
-            self._put(fields)
-        else:
-            self._limited(kind, fields)
+        fields |= chosen
+        self._limited(_kind(call), fields)
 
     def _about(self, call: AnyCall) -> Fields:
         transport = call.transport

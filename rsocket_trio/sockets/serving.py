@@ -81,6 +81,9 @@ class Serving:
         finally:
             self._health._stops()  # noqa: SLF001 - not for applications
             self._stopped.set()
+            place = workplace()
+            if place is not None:
+                place.tell()
 
     async def _listen(
         self, listeners: Iterable[tuple[Uri, Listen]], started: Callable[[], object]

@@ -83,6 +83,18 @@ class Workplace(ABC):
         """Tell the parent that a session for resumption has begun here, or is over."""
 
     @abstractmethod
+    def tell(self) -> None:
+        """Tell the parent the metrics of now, as a server of this process has ended."""
+
+    @abstractmethod
+    async def keep_telling(self) -> None:
+        """Tell the parent the metrics once a second: it asks nobody who stops.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+
+    @abstractmethod
     async def wait_stopping(self) -> None:
         """Wait until the parent hands nothing over any more, and this process has to end.
 

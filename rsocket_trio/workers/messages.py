@@ -7,14 +7,12 @@ one pair for each address. So a message is a datagram: a byte that says which on
 from          message             fields
 ============  ==================  ==================================================================
 the parent    `Handed`            u64 number, u8 flags; the descriptor of a connection goes with it
-the parent    `Ask`               none
-the parent    `Scrape`            none
+the parent    `Ask`               u8 flags
 the parent    `Unready`           none
 the worker    `Counts`            u64 taken, u64 ended
 the worker    `Returned`          u64 number
 the worker    `Session`           16 bytes: the hash of a resume token, u8 flags
-the worker    `Report`            JSON in UTF-8
-the worker    `Metrics`           u8 flags, a part of a text
+the worker    `Answer`            u8 flags twice, a part of a text
 the worker    `Closing`           none
 ============  ==================  ==================================================================
 
@@ -31,18 +29,16 @@ from typing import Final, TypeAlias
 import attrs
 
 __all__ = [
-    "MAX_METRICS",
+    "MAX_ANSWER",
     "MAX_SIZE",
+    "Answer",
     "Ask",
     "Closing",
     "Counts",
     "Handed",
     "Malformed",
     "Message",
-    "Metrics",
-    "Report",
     "Returned",
-    "Scrape",
     "Session",
     "Unready",
     "decode",
@@ -51,10 +47,10 @@ __all__ = [
 ]
 
 MAX_SIZE: Final = 64 * 1024
-"""The bytes of a message. A report that is longer is replaced by one that says so."""
+"""The bytes of a message."""
 
-MAX_METRICS: Final = 4 * 1024 * 1024
-"""The bytes of the metrics of a worker, in parts: 1000 routes have about as much."""
+MAX_ANSWER: Final = 4 * 1024 * 1024
+"""The bytes of an answer, in parts: the metrics of 1000 routes have about as much."""
 
 _HASH: Final = 16
 _HANDED: Final = struct.Struct("!QB")
@@ -82,12 +78,13 @@ class Handed:
 
 @attrs.frozen
 class Ask:
-    """A request for a `Report`."""
+    """A question.
 
+    Attributes:
+        metrics: For what scrapers read; else for a report, an object of JSON.
+    """
 
-@attrs.frozen
-class Scrape:
-    """A request for `Metrics`."""
+    metrics: bool = False
 
 
 @attrs.frozen
@@ -127,27 +124,18 @@ class Session:
 
 
 @attrs.frozen
-class Report:
-    """What a worker says about itself.
+class Answer:
+    """What a worker says about itself; a worker that ends says its metrics without being asked.
 
     Attributes:
-        text: An object of JSON.
-    """
-
-    text: bytes
-
-
-@attrs.frozen
-class Metrics:
-    """What a worker says to scrapers.
-
-    Attributes:
+        metrics: See `Ask`.
+        more: Another part follows, before any other answer.
         part: A part of the text.
-        more: Another part follows.
     """
 
-    part: bytes
+    metrics: bool
     more: bool
+    part: bytes
 
 
 @attrs.frozen
@@ -155,9 +143,7 @@ class Closing:
     """The worker takes no more connections of this socket."""
 
 
-Message: TypeAlias = (
-    Handed | Ask | Scrape | Unready | Counts | Returned | Session | Report | Metrics | Closing
-)
+Message: TypeAlias = Handed | Ask | Unready | Counts | Returned | Session | Answer | Closing
 
 
 def token_hash(token: bytes) -> bytes:
@@ -170,10 +156,8 @@ def encode(message: Message) -> bytes:
     match message:
         case Handed(number, excess):
             return b"C" + _HANDED.pack(number, excess)
-        case Ask():
-            return b"A"
-        case Scrape():
-            return b"M"
+        case Ask(metrics):
+            return b"A" + bytes([metrics])
         case Unready():
             return b"U"
         case Counts(taken, ended):
@@ -182,10 +166,8 @@ def encode(message: Message) -> bytes:
             return b"R" + _NUMBER.pack(number)
         case Session(digest, kept):
             return b"S" + digest + bytes([kept])
-        case Report(text):
-            return b"J" + text
-        case Metrics(part, more):
-            return b"P" + bytes([more]) + part
+        case Answer(metrics, more, part):
+            return b"P" + bytes([metrics, more]) + part
         case Closing():
             return b"X"
 
@@ -211,14 +193,10 @@ def decode(data: bytes) -> Message:
                 return Returned(*_NUMBER.unpack(body))
             case b"S" if len(body) == _HASH + 1:
                 return Session(body[:_HASH], _flag(body[_HASH]))
-            case b"J" if len(data) <= MAX_SIZE:
-                return Report(body)
-            case b"P" if body and len(data) <= MAX_SIZE:
-                return Metrics(body[1:], _flag(body[0]))
-            case b"M" if not body:
-                return Scrape()
-            case b"A" if not body:
-                return Ask()
+            case b"P" if 2 <= len(body) < MAX_SIZE:
+                return Answer(_flag(body[0]), _flag(body[1]), body[2:])
+            case b"A" if len(body) == 1:
+                return Ask(_flag(body[0]))
             case b"U" if not body:
                 return Unready()
             case b"X" if not body:

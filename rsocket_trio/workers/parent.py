@@ -37,16 +37,14 @@ from ..uri import Uri, is_opened, owner_of
 from .channel import Channel
 from .first_frame import LONGEST, Incomplete, resume_token
 from .messages import (
-    MAX_METRICS,
+    MAX_ANSWER,
+    Answer,
     Ask,
     Closing,
     Counts,
     Handed,
     Malformed,
-    Metrics,
-    Report,
     Returned,
-    Scrape,
     Session,
     Unready,
     token_hash,
@@ -151,10 +149,10 @@ class _Worker:
         self.settled = trio.Event()  # it is ready, or gone
         self.gone = trio.Event()
         self.unwanted = False  # killed before it was there
-        self.asked: dict[Ask | Scrape, trio.Event] = {}  # the questions, and whether it answered
+        self.asked: dict[Ask, trio.Event] = {}  # the questions, and whether it answered
         self.report: Mapping[str, Any] = {}
         self.metrics = b""
-        self.parts = b""  # of the next ones
+        self.parts = b""  # of the next answer
 
     @property
     def open(self) -> int:
@@ -220,6 +218,7 @@ class _Parent:
         self.stopping = False
         self.accepting: Final = trio.CancelScope()
         self.over: Final = trio.Event()
+        self.at_end: Final[list[Callable[[bytes], object]]] = []  # get the last metrics of each
         self.patience = job.spread + job.grace
         self._sessions: OrderedDict[bytes, _Worker] = OrderedDict()
         self._room = trio.Event()
@@ -387,6 +386,8 @@ class _Parent:
                     stream.socket.close()
                 else:
                     self._nursery.start_soon(self._hand, channel.place, stream)
+        for tell in self.at_end:
+            tell(worker.metrics)
         worker.settled.set()
         worker.gone.set()
         self._wake()
@@ -472,14 +473,12 @@ class _Parent:
                             self._nursery.start_soon(self._hand, channel.place, stream)
                     case Session(digest, kept):
                         self._note(worker, digest, kept=kept)
-                    case Report(text):
-                        self._reported(worker, text)
-                    case Metrics(part, more):
-                        self._measured(worker, part, more=more)
+                    case Answer():
+                        self._answered(worker, message)
                     case Closing():  # its server stops by itself
                         if worker.state != "ending":
                             self._dismiss(worker)
-                    case Handed() | Ask() | Scrape() | Unready():
+                    case Handed() | Ask() | Unready():
                         raise Malformed("only a parent says this")
         except ValueError as error:  # `Malformed`, or of a report
             logger.error("%s is killed: it has sent what is no message: %s", worker.name, error)
@@ -505,30 +504,23 @@ class _Parent:
         for digest in [digest for digest, whose in self._sessions.items() if whose is worker]:
             del self._sessions[digest]
 
-    def _reported(self, worker: _Worker, text: bytes) -> None:
-        try:
-            found = json.loads(text)
-            report: dict[str, Any] = {}
-            add_up(report, found if isinstance(found, dict) else {})
-        except RecursionError:
-            raise Malformed("a report that is nested too deeply") from None
-        worker.report = report
-        self._answered(worker, Ask())
-
-    def _measured(self, worker: _Worker, part: bytes, *, more: bool) -> None:
-        worker.parts += part
-        if len(worker.parts) > MAX_METRICS:
-            raise Malformed("metrics that are too long")
-        if not more:
-            worker.metrics, worker.parts = worker.parts, b""
-            self._answered(worker, Scrape())
-
-    def _answered(self, worker: _Worker, question: Ask | Scrape) -> None:
+    def _answered(self, worker: _Worker, answer: Answer) -> None:
+        worker.parts += answer.part
+        if len(worker.parts) > MAX_ANSWER:
+            raise Malformed("an answer that is too long")
+        if answer.more:
+            return
+        text, worker.parts = worker.parts, b""
+        if answer.metrics:
+            worker.metrics = text
+        else:
+            worker.report = _report_in(text)
+        question = Ask(answer.metrics)
         if question in worker.asked:
             worker.asked[question].set()
 
-    async def ask(self, question: Ask | Scrape) -> list[_Worker]:
-        """Ask the workers, and return them when they have answered, or the time is over."""
+    async def ask(self, question: Ask) -> None:
+        """Ask the workers that are ready; return when they have answered, or the time is over."""
         asked = [each for each in self.all if each.state == "ready"]
         for each in asked:
             last = each.asked.get(question)
@@ -538,14 +530,14 @@ class _Parent:
             for each in asked:
                 if question in each.asked:
                     await each.asked[question].wait()
-        return asked
 
     async def report(self) -> dict[str, Any]:
         """Return the sum of what the workers say about themselves."""
         total: dict[str, Any] = {}
-        for each in await self.ask(Ask()):
+        await self.ask(Ask())
+        for each in self.all:
             try:
-                add_up(total, each.report)
+                add_up(total, each.report if each.state == "ready" else {})
             except (OverflowError, RecursionError) as error:
                 logger.error("the report of %s cannot be added: %s", each.name, error)
         return total
@@ -641,6 +633,16 @@ class _Parent:
             self._peeks.release()
 
 
+def _report_in(text: bytes) -> dict[str, Any]:
+    report: dict[str, Any] = {}
+    try:
+        found = json.loads(text or b"{}")
+        add_up(report, found if isinstance(found, dict) else {})
+    except RecursionError:
+        raise Malformed("a report that is nested too deeply") from None
+    return report
+
+
 async def _peek(stream: trio.SocketStream) -> bytes | None:
     """Return the resume token with which a connection begins, without reading it."""
     pause = 0.002
@@ -694,7 +696,8 @@ class Workers(metaclass=Sealed, given="serve_workers gives one to task_status"):
     async def report(self) -> dict[str, Any]:
         """Ask the workers for the statistics of their servers, and add them up.
 
-        Those that do not answer within 2 s count with their last answer.
+        Of ``by_route`` the numbers of one interaction and route are added. Those that end are not
+        asked; those that do not answer within 2 s count with their last answer.
 
         Raises:
             RuntimeError: The caller is in another thread than the parent.
@@ -706,10 +709,11 @@ class Workers(metaclass=Sealed, given="serve_workers gives one to task_status"):
         await trio.lowlevel.checkpoint()
         return await self._parent.report()
 
-    async def metrics(self) -> dict[int, bytes]:
-        """Ask the workers of the present generation for their metrics, by their numbers.
+    async def metrics(self) -> tuple[bytes, ...]:
+        """Ask the workers for their metrics; return the text of each that is there.
 
-        It is what `rsocket_trio.metrics.workers_page` shows.
+        `rsocket_trio.metrics.workers_page` shows their sums. A worker has them if it calls
+        `rsocket_trio.metrics.worker_metrics`; else its text is empty.
 
         Raises:
             RuntimeError: The caller is in another thread than the parent.
@@ -719,7 +723,12 @@ class Workers(metaclass=Sealed, given="serve_workers gives one to task_status"):
         """
         self._home.check("these workers")
         await trio.lowlevel.checkpoint()
-        return {each.number: each.metrics for each in await self._parent.ask(Scrape())}
+        await self._parent.ask(Ask(metrics=True))
+        return tuple(each.metrics for each in self._parent.all)
+
+    def _at_end(self, tell: Callable[[bytes], object]) -> None:
+        """Give the last metrics of each worker that is gone to a function."""
+        self._parent.at_end.append(tell)
 
     async def reload(self) -> None:
         """Start workers anew, with the code and the files of now, and let the present ones end.

@@ -16,8 +16,9 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from math import inf
 from threading import Thread
 from typing import Any, Final
@@ -30,17 +31,15 @@ from ..os_support import STOP_SIGNALS
 from ..sockets.workplace import HandedListener, Workplace, work_at, workplace
 from ..uri import RSOCKET, Uri, owner_of, parse_uri
 from .messages import (
-    MAX_METRICS,
+    MAX_ANSWER,
     MAX_SIZE,
+    Answer,
     Ask,
     Closing,
     Counts,
     Handed,
     Malformed,
-    Metrics,
-    Report,
     Returned,
-    Scrape,
     Session,
     Unready,
     decode,
@@ -54,8 +53,11 @@ _LOOK: Final = 1.0
 """How often a worker looks whether its parent is there, in seconds. While a lifespan begins, or if
 it never does, nobody reads the socket that would say so."""
 
-_PART: Final = MAX_SIZE - 2
-"""The bytes of a part of the metrics."""
+_PART: Final = MAX_SIZE - 3
+"""The bytes of a part of an answer."""
+
+_LAST_WORDS: Final = 1.0
+"""How long the end of a worker waits for a parent that does not listen, in seconds."""
 
 _AGAIN: Final = 0.05
 """How long what could not be said to the parent waits, in seconds: its socket was full."""
@@ -149,51 +151,71 @@ class _Place(Workplace):
         for each in self.servers:
             each._serving.unready()  # noqa: SLF001 - not for applications
 
-    def report(self) -> bytes:
-        """Return what this worker says about itself, as JSON; an error of that is no end of it."""
-        numbers: dict[str, Any] = {}
+    def answers(self, question: Ask) -> list[Answer]:
+        """Return what this worker says about itself; an error of that is no end of it."""
+        what = "metrics" if question.metrics else "report"
         try:
-            for server in self.servers:
-                add_up(numbers, _numbers_of(server))
-            text = json.dumps(numbers, default=str).encode()
-        except Exception:  # of what a server counts: it must not end the accepting
-            logger.exception("the report of this worker failed")
-            return b"{}"
-        if len(text) >= MAX_SIZE:
-            logger.error("the report of this worker is too long: %d bytes", len(text))
-            return b"{}"
-        return text
-
-    def parts(self) -> list[Metrics]:
-        """Return what this worker says to scrapers; an error of that is no end of it."""
-        try:
-            text = self.metrics()
+            text = self.metrics() if question.metrics else self._report()
         except Exception:  # of what is counted: it must not end the accepting
-            logger.exception("the metrics of this worker failed")
+            logger.exception("the %s of this worker failed", what)
             text = b""
-        if len(text) > MAX_METRICS:
-            logger.error("the metrics of this worker are too long: %d bytes", len(text))
+        if len(text) > MAX_ANSWER:
+            logger.error("the %s of this worker cannot be told: %d bytes", what, len(text))
             text = b""
         ends = range(_PART, len(text) + _PART, _PART) or [_PART]
-        return [Metrics(text[end - _PART : end], end < len(text)) for end in ends]
+        return [Answer(question.metrics, end < len(text), text[end - _PART : end]) for end in ends]
 
+    def _report(self) -> bytes:
+        numbers: dict[str, Any] = {}
+        for server in self.servers:
+            found: Any = attrs.asdict(server.statistics())
+            add_up(numbers, found)
+        return json.dumps(numbers, default=str).encode()
 
-def _numbers_of(server: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = attrs.asdict(server.statistics())
-    return found
+    def tell(self) -> None:
+        listener = self._listeners[0]
+        if self.metrics is not bytes and listener.catch_up():
+            for each in self.answers(Ask(metrics=True)):
+                listener.say(encode(each))
+
+    async def keep_telling(self) -> None:
+        while True:
+            self.tell()
+            await trio.sleep(_LOOK)
+
+    def say_last_words(self) -> None:
+        """Say what could not be said yet, as nobody will."""
+        for each in self._listeners:
+            each.say_last_words()
 
 
 def add_up(total: dict[str, Any], report: Mapping[str, Any]) -> None:
-    """Add the numbers of a report to those of others, also within its mappings."""
+    """Add the numbers of a report to those of others, also within mappings and lists."""
     for name, value in report.items():
         if isinstance(value, Mapping):
             within = total.setdefault(name, {})
             if isinstance(within, dict):
                 add_up(within, value)
+        elif isinstance(value, list | tuple):
+            within = total.setdefault(name, [])
+            if isinstance(within, list):
+                total[name] = _added(within, value)
         elif isinstance(value, int | float) and isinstance(total.get(name, 0), int | float):
             total[name] = total.get(name, 0) + value
         else:
             total.setdefault(name, value)
+
+
+def _added(total: list[Any], report: Sequence[Any]) -> list[Any]:
+    """Add two lists: of numbers by their places, of mappings those that have the same texts."""
+    if all(isinstance(each, int | float) for each in (*total, *report)):
+        return [one + other for one, other in zip_longest(total, report, fillvalue=0)]
+    rows: dict[tuple[object, ...], dict[str, Any]] = {}
+    for each in (*total, *report):
+        if isinstance(each, Mapping):
+            texts = tuple(each for each in each.values() if each is None or isinstance(each, str))
+            add_up(rows.setdefault(texts, {}), each)
+    return list(rows.values())
 
 
 class _Listener(HandedListener):
@@ -214,6 +236,7 @@ class _Listener(HandedListener):
         self._sock = socket.socket(fileno=descriptor)
         self._sock.setblocking(False)
         os.set_inheritable(descriptor, False)
+        self._listens = False
         self._taken = self._ended = 0
         self._said: Counts | None = None
         self._unsaid: deque[bytes] = deque()  # bounded by sessions, connections, metrics
@@ -225,9 +248,9 @@ class _Listener(HandedListener):
         Checkpoint: always.
         If cancelled: no connection is lost.
         """
+        self._listens = True
         while True:
-            self._flush()
-            deadline = trio.current_time() + _AGAIN if self._unsaid_at_all() else inf
+            deadline = inf if self.catch_up() else trio.current_time() + _AGAIN
             with trio.CancelScope(deadline=deadline) as self._waiting:
                 await trio.lowlevel.wait_readable(self._sock)
             if self._waiting.cancelled_caught:
@@ -252,10 +275,8 @@ class _Listener(HandedListener):
             self.over = True
             return None
         match decode(data):
-            case Ask():
-                self.say(encode(Report(self._place.report())))
-            case Scrape():
-                for part in self._place.parts():
+            case Ask() as question:
+                for part in self._place.answers(question):
                     self.say(encode(part))
             case Unready():
                 self._place.unready()
@@ -266,7 +287,7 @@ class _Listener(HandedListener):
                     self._unsaid.append(encode(Returned(number)))
                     self.ended()
                     return None
-                self._flush()
+                self.catch_up()
                 sock = socket.socket(fileno=descriptors[0])
                 sock.setblocking(False)
                 stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
@@ -279,31 +300,36 @@ class _Listener(HandedListener):
 
     def ended(self) -> None:
         self._ended += 1
-        self._flush()
+        self.catch_up()
 
     def say(self, message: bytes) -> None:
         """Say something to the parent now, or when its socket has room."""
         self._unsaid.append(message)
-        self._flush()
+        self.catch_up()
 
-    def _unsaid_at_all(self) -> bool:
-        return bool(self._unsaid) or self._said != Counts(self._taken, self._ended)
-
-    def _flush(self) -> None:
+    def catch_up(self) -> bool:
+        """Say what could not be said yet; return whether that is all said now."""
         try:
             while self._unsaid:
                 self._sock.send(self._unsaid[0])
                 self._unsaid.popleft()
             counts = Counts(self._taken, self._ended)
-            if self._said != counts:
+            if self._listens and self._said != counts:
                 self._sock.send(encode(counts))
                 self._said = counts
         except BlockingIOError:
             if self._waiting is not None:  # who accepts tries again
                 self._waiting.deadline = trio.current_time() + _AGAIN
+            return False
         except OSError:  # the parent is gone
             self._unsaid.clear()
             self._said = Counts(self._taken, self._ended)
+        return True
+
+    def say_last_words(self) -> None:
+        """Say what could not be said yet, and wait for that."""
+        self._sock.settimeout(_LAST_WORDS)
+        self.catch_up()
 
     async def aclose(self) -> None:
         """Take no more connections; those that come are for other workers.
@@ -331,11 +357,14 @@ def main(argv: list[str] | None = None) -> int:
     work_at(place)
     module, _, name = job["run"].partition(":")
     function = getattr(importlib.import_module(module), name)
-    if inspect.iscoroutinefunction(function):
-        trio.run(_run, partial(function, *job["arguments"]), place, job["spread"], job["grace"])
-        return 0
-    status: int = function(*job["arguments"])
-    return status
+    try:
+        if inspect.iscoroutinefunction(function):
+            trio.run(_run, partial(function, *job["arguments"]), place, job["spread"], job["grace"])
+            return 0
+        status: int = function(*job["arguments"])
+        return status
+    finally:
+        place.say_last_words()
 
 
 def _end_with(parent: int, patience: float) -> None:
@@ -370,6 +399,7 @@ async def _run(
         if not place.servers:  # none has begun
             nursery.cancel_scope.cancel(reason="the parent is gone, or wants no more")
         stop()
+        await place.keep_telling()
 
     async def at_signals(signals: AsyncIterator[int]) -> None:
         async for _ in signals:

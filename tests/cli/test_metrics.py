@@ -32,6 +32,7 @@ async def double(data: int) -> int:
 
 TCP = ("--listen", "tcp://127.0.0.1:0")
 RSIO = ("--listen", "rsio://127.0.0.1:0")
+WORKERS = ("--workers", "2")
 HEALTH = ("--health", "http://127.0.0.1:0")
 
 
@@ -48,6 +49,11 @@ def call(kind: str) -> str:
         ("app", TCP + RSIO, [call("double"), 'rsocket_trio_connections{wire="rsio"} 0.0']),
         ("counted", TCP + RSIO, [call("double")]),
         ("other", TCP, []),
+        (
+            "app",
+            TCP + RSIO + WORKERS,
+            [call("double"), 'rsocket_trio_connections{wire="rsio"} 0.0'],
+        ),
     ],
 )
 def test_a_scrape(
@@ -58,11 +64,13 @@ def test_a_scrape(
     listen: tuple[str, ...],
     expected: list[str],
 ) -> None:
-    """Each call is there once, also with a meter of the application, and with two servers."""
+    """Each call is there once, also with a meter of the application, and with several servers."""
     (tmp_path / "app.py").write_text(APP)
     process = start_cli("serve", f"app.py:{target}", *listen, *HEALTH, "--metrics")
     assert process.stdout is not None
-    lines = [process.stdout.readline().decode().split() for _ in range(len(listen) // 2 + 1)]
+    lines = [
+        process.stdout.readline().decode().split() for _ in range(listen.count("--listen") + 1)
+    ]
     cli("request", lines[0][-1], "21", "--route", "double")
     with urlopen(f"{lines[-1][-1]}/metrics") as answer:
         found = answer.read().decode().splitlines()

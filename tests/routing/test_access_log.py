@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 import trio
@@ -209,6 +211,49 @@ async def test_streams_may_have_a_line_when_they_begin():
             await anext(items)
         await caller.request_response("double.x", 11, returns=int)
     assert [line.partition(" outcome=")[2] for line in lines] == ["open", "completed", "completed"]
+
+
+async def test_beginnings_of_streams_that_a_guard_may_refuse(autojump_clock):
+    """A stranger can cause no more of them than of refusals; a login has all of them."""
+    lines = []
+    log = AccessLog(lines.append, begins=True)
+    async with connected_pair(application(log)) as requester:
+        caller = Caller(requester)
+        for _ in range(30):
+            with pytest.raises(StreamError):
+                async with caller.request_stream(
+                    "numbers", 1, returns=int, metadata=token("wrong")
+                ) as items:
+                    await anext(items)
+    log.settle(all_of_it=True)
+    assert [line.count("outcome=open") for line in lines].count(1) == 10
+    assert sum("login refused" in line or "UNAUTHENTICATED" in line for line in lines) == 11
+    lines.clear()
+    me = token("secret of ada")
+    async with connected_pair(application(log), setup_metadata=me) as requester:
+        for _ in range(30):
+            async with Caller(requester).request_stream("numbers", 1, returns=int) as items:
+                assert [each async for each in items] == [0]
+    assert len(lines) == 60
+
+
+async def test_one_in_so_many_calls(monkeypatch):
+    """A chosen stream has both lines, and says how many it stands for; a failure has its own."""
+    chosen = iter([0, 1, 1, 0, 1])
+    monkeypatch.setattr(random, "randrange", lambda count: next(chosen) if count == 50 else 1 / 0)
+    lines = []
+    log = AccessLog(lines.append, begins=True, every=50)
+    async with connected_pair(application(log)) as requester:
+        caller = Caller(requester)
+        for _ in range(2):
+            async with caller.request_stream("numbers", 3, returns=int) as items:
+                await anext(items)
+        for route in ("double.secret-fails", "double.secret-fails", "double.x"):
+            with suppress(StreamError):
+                await caller.request_response(route, 11, returns=int)
+    said = [line.partition(" outcome=")[2] for line in lines]
+    failed = "failed error=ValueError"
+    assert said == ["open every=50", "completed every=50", failed, f"{failed} every=50"]
 
 
 async def test_a_writer_that_fails_harms_no_call(caplog):

@@ -12,16 +12,20 @@ import trio
 
 from rsocket_trio import (
     Caller,
+    CallMeter,
     ConnectionConfig,
     Health,
     Router,
     ServerResume,
     connect,
+    rsio,
     serve,
 )
+from rsocket_trio.metrics import worker_metrics
 from rsocket_trio.workers import Workers, serve_workers, this_worker
 
 ADDRESS = "tcp://127.0.0.1:0"
+RSIO = "rsio://127.0.0.1:0"
 
 app = Router()
 
@@ -44,6 +48,17 @@ async def ticks(count: int) -> AsyncIterator[int]:
 async def main() -> None:
     """Serve: the function of a worker."""
     await serve(app, ADDRESS)
+
+
+async def measured() -> None:
+    """Serve two wires, with metrics and a count of calls."""
+    worker_metrics()
+    router = Router(middleware=[CallMeter()])
+    router.include(app)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rsio.serve, {}, RSIO)
+        await serve(router, ADDRESS)
+        nursery.cancel_scope.cancel()
 
 
 async def limited() -> None:

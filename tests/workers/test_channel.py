@@ -16,12 +16,12 @@ import trio
 from rsocket_trio.uri import parse_uri
 from rsocket_trio.workers.channel import MOST_UNTAKEN, Channel
 from rsocket_trio.workers.messages import (
+    Answer,
     Ask,
     Closing,
     Counts,
     Handed,
     Malformed,
-    Report,
     Returned,
     Session,
     encode,
@@ -188,12 +188,12 @@ async def test_a_report() -> None:
         await listening(channel, listener)
         nursery.start_soon(listener.accept)
         assert channel.say(Ask())
-        assert await channel.receive() == Report(b"{}")
+        assert await channel.receive() == Answer(metrics=False, more=False, part=b"{}")
         broken: Any = SimpleNamespace()
         server = _Weak(broken)
         place.servers.add(server)  # type: ignore[arg-type]  # any object that fails
         assert channel.say(Ask())
-        assert await channel.receive() == Report(b"{}")
+        assert await channel.receive() == Answer(metrics=False, more=False, part=b"")
         nursery.cancel_scope.cancel()
         del server
         gc.collect()
@@ -210,11 +210,54 @@ class _Weak:
 
 
 def test_numbers_are_added() -> None:
-    """Also within mappings; what is no number stays as it was said first."""
+    """Also within mappings and lists; what is no number stays as it was said first."""
     total: dict[str, Any] = {}
     add_up(total, {"a": 1, "b": {"c": 2}, "d": "x"})
     add_up(total, {"a": 2, "b": {"c": 3, "e": 1}, "d": "y", "f": 0.5})
     assert total == {"a": 3, "b": {"c": 5, "e": 1}, "d": "x", "f": 0.5}
+
+
+def test_rows_are_added_by_their_texts() -> None:
+    """A route of several workers is one row; buckets are added by their places."""
+
+    def row(route: str | None, begun: int, *counts: int) -> dict[str, Any]:
+        ended = {"completed": {"counts": list(counts), "total": 0.5}}
+        return {"interaction": "stream", "route": route, "begun": begun, "ended": ended}
+
+    total: dict[str, Any] = {}
+    for rows in ([row("a", 1, 1, 0), row(None, 2, 0, 2)], [row(None, 3, 1, 2), row("b", 4, 0, 4)]):
+        add_up(total, {"by_route": rows})
+    summed = row(None, 5, 1, 4)
+    summed["ended"]["completed"]["total"] = 1.0
+    assert total == {"by_route": [row("a", 1, 1, 0), summed, row("b", 4, 0, 4)]}
+
+
+async def test_metrics_have_many_parts(caplog: pytest.LogCaptureFixture) -> None:
+    """They arrive whole also at the end, when nobody waits for room; what is too long is not."""
+    async with ends() as (channel, place, _):
+        place.tell()  # there are none
+        place.metrics = lambda: b"m" * 3_000_000
+        place.tell()
+        place.tell()  # it is behind, and says no more
+        found = b""
+
+        async def receive() -> None:
+            nonlocal found
+            while True:
+                answer = await channel.receive()
+                if isinstance(answer, Answer):
+                    assert answer.metrics
+                    found += answer.part
+                    if not answer.more:
+                        return
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive)
+            await trio.to_thread.run_sync(place.say_last_words)
+        assert found == b"m" * 3_000_000
+        place.metrics = lambda: b"m" * 5_000_000
+        assert place.answers(Ask(metrics=True)) == [Answer(metrics=True, more=False, part=b"")]
+        assert "cannot be told: 5000000 bytes" in caplog.text
 
 
 async def test_a_server_that_closes_says_so() -> None:

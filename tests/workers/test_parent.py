@@ -13,11 +13,24 @@ import trio.testing
 from rsocket_trio import Health
 from rsocket_trio.uri import parse_uri
 from rsocket_trio.workers.channel import Channel
-from rsocket_trio.workers.messages import Ask, Closing, Counts, Handed, Message, Report, encode
+from rsocket_trio.workers.messages import (
+    MAX_ANSWER,
+    Answer,
+    Ask,
+    Closing,
+    Counts,
+    Handed,
+    Message,
+    encode,
+)
 from rsocket_trio.workers.parent import Job, _Parent, _Worker
 from tests.workers.test_channel import connection
 
 URI = parse_uri("tcp://127.0.0.1:0")
+
+
+def report(text: bytes) -> Answer:
+    return Answer(metrics=False, more=False, part=text)
 
 
 @contextmanager
@@ -34,7 +47,8 @@ def talking() -> Iterator[tuple[_Parent, _Worker, socket.socket]]:
 
 
 @pytest.mark.parametrize(
-    "message", [Ask(), Handed(1), Report(b"{"), Report(b"[" * 20_000), Report(b'{"a":' * 10_000)]
+    "message",
+    [Ask(), Handed(1), *(report(text) for text in (b"{", b"[" * 20_000, b'{"a":' * 10_000))],
 )
 async def test_a_worker_that_says_what_it_must_not(message: Message) -> None:
     """It is killed at the first message, so it cannot fill the log; the parent goes on."""
@@ -43,6 +57,24 @@ async def test_a_worker_that_says_what_it_must_not(message: Message) -> None:
         with trio.fail_after(10):
             await parent._listen_to(worker, worker.channels[0])
         assert worker.unwanted
+
+
+async def test_an_answer_without_an_end() -> None:
+    """Its parts are bounded together."""
+    with talking() as (parent, worker, theirs):
+
+        async def say() -> None:
+            part = encode(Answer(metrics=True, more=True, part=bytes(60_000)))
+            with trio.socket.from_stdlib_socket(theirs.dup()) as sock:
+                while not worker.unwanted:
+                    await sock.send(part)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say)
+            await parent._listen_to(worker, worker.channels[0])
+            nursery.cancel_scope.cancel()
+        assert worker.unwanted
+        assert len(worker.parts) < 2 * MAX_ANSWER
 
 
 async def test_a_worker_that_closes_again_and_again() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import trio
+from prometheus_client.parser import text_string_to_metric_families
 
 from rsocket_trio import (
     Caller,
@@ -24,12 +25,13 @@ from rsocket_trio import (
     Reconnect,
     connect,
 )
+from rsocket_trio.metrics import workers_page
 from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.workers import Workers, WorkersFailed, parent, serve_workers
 from tests.kills import kills
 from tests.programs import ROOT
 from tests.waiting import until
-from tests.workers.serving import ADDRESS, ask, workers
+from tests.workers.serving import ADDRESS, RSIO, ask, workers
 
 pytestmark = pytest.mark.programs
 
@@ -100,6 +102,49 @@ async def test_workers_answer_and_stop() -> None:
         assert not any(map(is_there, pids))
         with pytest.raises(WorkersFailed, match="being stopped"):
             await running.reload()
+
+
+async def test_their_metrics_are_one_page() -> None:
+    """Of all wires and all workers; no counter goes back at a new generation or a kill."""
+    seen: dict[str, float] = {}
+
+    async def scrape() -> dict[str, float]:
+        body = (await page()).body.decode()
+        families = {each.name: each for each in text_string_to_metric_families(body)}
+        found = {}
+        for family in families.values():
+            for each in family.samples:
+                name = f"{each.name}{sorted(each.labels.items())}"
+                found[name] = each.value
+                if family.type != "gauge":
+                    assert each.value >= seen.get(name, 0)
+        assert seen.keys() <= found.keys()
+        seen.update(found)
+        return found
+
+    calls = (
+        "rsocket_trio_calls_started_total[('interaction', 'request_response'), ('route', 'who')]"
+    )
+    async with workers("measured", ADDRESS, RSIO) as running:
+        page = workers_page(running)
+        for generation in (1, 2):
+            async with connect(running.uris[0]) as one, connect(running.uris[0]) as other:
+                for each in (one, other):
+                    answer = await Caller(each).request_response("who", returns=list[int])
+                    assert answer[2] == generation
+                found = await scrape()
+                assert found["rsocket_trio_connections[('wire', 'rsocket')]"] == 2
+                assert found["rsocket_trio_connections[('wire', 'rsio')]"] == 0
+                assert found[calls] == 3 * generation - 1
+                rows = (await running.report())["by_route"]
+                assert [(each["route"], each["begun"]) for each in rows] == [("who", 2)]
+                await Caller(one).request_response("who", returns=list[int])
+                await running.reload()
+            await until(lambda: len(running.status()) == 2)
+            assert (await scrape())[calls] == 3 * generation  # the last words say the last one
+        os.kill(running.status()[0].pid, signal.SIGKILL)
+        await until(lambda: len(running.status()) == 1)
+        assert (await scrape())[calls] == 6
 
 
 async def get(uri: str, path: str) -> int:
