@@ -243,7 +243,7 @@ def metrics_page(*sources: StatisticsSource) -> Callable[[], Awaitable[Page]]:
 
 
 def worker_metrics(*sources: StatisticsSource) -> None:
-    """In a process of `rsocket_trio.workers`, let the page of the parent count this one.
+    """Let the page of the parent count this worker (see `rsocket_trio.workers.serve_workers`).
 
     Call it at the beginning of the function that the workers run. Elsewhere it does nothing.
 
