@@ -71,8 +71,9 @@ class Blocking(Generic[T]):
         """
         argument("timeout", timeout, optional(SECONDS))
         _check_may_wait()
-        call = self._portal.begin(function, timeout)
-        return _waited_for(call.done, call.cancel)
+        self._portal.check()
+        call = Call(function, self._portal, timeout)
+        return _waited_for(call.done, call.cancel, call.start)
 
     @contextmanager
     def open(
@@ -367,9 +368,19 @@ def _check_may_wait() -> None:
         )
 
 
-def _waited_for(future: Future[R], cancel: Callable[[], None]) -> R:
-    """Wait for an outcome; an exception in this thread, such as `KeyboardInterrupt`, cancels it."""
+def _waited_for(
+    future: Future[R], cancel: Callable[[], None], begin: Callable[[], None] | None = None
+) -> R:
+    """Wait for an outcome; an exception in this thread, such as `KeyboardInterrupt`, cancels it.
+
+    Args:
+        future: Its future.
+        cancel: Cancels it.
+        begin: Begins it, if it has not begun: an interrupt may come in the middle of that.
+    """
     try:
+        if begin is not None:
+            begin()
         future.exception()
     except BaseException:  # raised again
         cancel()

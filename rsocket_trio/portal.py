@@ -64,13 +64,21 @@ class Call(Generic[R]):
         self._portal = portal
         self._timeout = timeout
         self._scope = trio.CancelScope()
+        self.spawned = False
+
+    def start(self) -> None:
+        """Begin to run it, from another thread; see `Portal.begin`."""
+        self._portal.spawn(self)
 
     def cancel(self) -> None:
-        """Cancel it, from any thread. It says when it has ended."""
-        self._portal.post(self._cancel_now)
+        """Cancel it, from any thread, also if `start` was cut. It says when it has ended."""
+        if not self._portal.post(self._cancel_now):
+            self.fail(trio.ClosedResourceError(_OVER))
 
     def _cancel_now(self) -> None:
         self._scope.cancel(reason="the caller has left")
+        if not self.spawned:  # and never will be: `start` comes before, if it comes at all
+            self.fail(TimeoutError("cancelled by the caller"))
 
     async def run(self) -> None:
         """Run the function, in the thread, and tell its outcome; it raises nothing else.
@@ -143,26 +151,24 @@ class Portal(Generic[T]):
             RuntimeError: The caller is in the thread itself, or in a forked child.
         """
         call = Call(function, self, timeout)
-        self.spawn(call.run, call.fail)
+        call.start()
         return call
 
-    def spawn(
-        self, run: Callable[[], Awaitable[None]], fail: Callable[[BaseException], None]
-    ) -> None:
+    def spawn(self, job: Call[Any] | Held[Any]) -> None:
         """Start a task, from another thread, with the context variables of the caller.
 
         Args:
-            run: Its function, which raises nothing but a cancellation.
-            fail: Told that the block has ended before that.
+            job: What runs. It is told if the block has ended before that.
         """
         self.check()
         context = copy_context()
 
         def start() -> None:
+            job.spawned = True
             if self._left or self._calls is None:
-                fail(trio.ClosedResourceError(_OVER))
+                job.fail(trio.ClosedResourceError(_OVER))
             else:
-                context.run(self._calls.start_soon, run)
+                context.run(self._calls.start_soon, job.run)
 
         if not self.post(start):
             raise trio.ClosedResourceError(_OVER)
@@ -261,6 +267,7 @@ class Held(Generic[R]):
         self._scope = trio.CancelScope()
         self._calls: deque[Call[Any]] = deque()
         self._wake = trio.Event()
+        self.spawned = False
         self._running = False
         self._leaving = False
         self._failure: BaseException | None = None
@@ -271,7 +278,7 @@ class Held(Generic[R]):
         Raises:
             Exception: As `Portal.begin`.
         """
-        self._portal.spawn(self.run, self.fail)
+        self._portal.spawn(self)
 
     def begin(self, function: Callable[[], Awaitable[T]]) -> Call[T]:
         """Begin to run an async function within the block, from another thread, behind the others.

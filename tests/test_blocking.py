@@ -21,6 +21,7 @@ import trio
 from rsocket_trio import Metadata, Rejected, Router, connect, serve
 from rsocket_trio.blocking import blocking, blocking_connect
 from rsocket_trio.errors import ConnectFailed, Invalid
+from rsocket_trio.portal import Portal
 
 router = Router()
 seen = {"cancelled": 0, "produced": 0, "fired": 0}
@@ -357,9 +358,8 @@ finally:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_leaves_the_block_at_once(uri):
     """Also after a fork within it: its copy of the thread does not run, so nothing tells an end."""
-    done = subprocess.run(
-        [sys.executable, "-c", FORKS, uri], capture_output=True, text=True, timeout=60
-    )
+    argv = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS, uri]  # of 3.12
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "child left\n", "")
 
 
@@ -419,6 +419,26 @@ def test_an_interrupt_ends_the_call_and_not_the_connection(client):
         thread.join(30)
         signal.signal(signal.SIGINT, old)
     wait_for("cancelled", 1)
+    assert client.request_response("double", 1, returns=int) == 2
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_interrupt_as_a_call_begins(client, monkeypatch, begun):
+    """It ends, whether it has begun or not."""
+    post = Portal.post
+
+    def interrupted(self, function):
+        monkeypatch.undo()
+        if begun:
+            post(self, function)
+            wait_for("begun", 1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Portal, "post", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.request_response("never")
+    if begun:
+        wait_for("cancelled", 1)
     assert client.request_response("double", 1, returns=int) == 2
 
 
