@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.time_limit import LONGEST
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -110,6 +112,7 @@ def test_the_seed_determines_the_mutants(script):
     assert all(kinds.count(kind) >= min(3, sum(m.kind == kind for m in found)) for kind in there)
 
 
+@pytest.mark.seconds(3 * LONGEST)  # it makes all mutants of many files
 def test_harmless_mutants_exist_and_have_a_reason(script):
     """An entry of tests/mutants.toml names a mutant that can be made."""
     entries = script.harmless()
