@@ -12,8 +12,11 @@ PAGES = [ROOT / "README.md", ROOT / "examples/README.md", *sorted((ROOT / "docs"
 FROM_A_CHECKOUT = {".", "-e .", "'.[spark]'", "'.[test]'", "'.[ttrpc]'"} | {
     "'.[metrics]'",
     "'.[otel]'",
+    "--target packages .",
 }
-OF_OTHERS = {"grpcio-tools", "trustme", "venv-pack", "--no-cache-dir -r requirements.txt"}
+OF_OTHERS = {"grpcio-tools", "trustme", "venv-pack", "--no-cache-dir -r requirements.txt"} | {
+    "'pyspark[connect]'",
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
