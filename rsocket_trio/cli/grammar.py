@@ -466,7 +466,7 @@ def _add_bench(commands: Commands) -> None:
     payload.add_argument(
         "--size",
         default=128,
-        help="bytes of data per payload (default 128)",
+        help="length of the data of a payload, a text in CBOR and JSON (default 128)",
         type=positive,
         metavar="N",
     )

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,24 @@ def test_figures_are_a_table_by_default(cli: Cli, server: dict[str, str]) -> Non
     assert done.returncode == 0
     assert names[0].startswith("uri")
     assert done.stdout.splitlines()[-1].startswith(b"latency ms           p50 ")
+
+
+@pytest.mark.parametrize("mime", ["application/cbor", "application/json", "text/plain"])
+def test_a_router_reads_data_of_a_size(start_cli, cli: Cli, tmp_path: Path, mime: str) -> None:
+    """They are a text of its type, so a bench without --data has no errors."""
+    (tmp_path / "app.py").write_text(
+        "from rsocket_trio import Router\n"
+        "router = Router()\n"
+        "@router.request_response('length')\n"
+        "async def length(text: str) -> int:\n"
+        "    assert len(text) == 300\n"
+        "    return 1\n"
+    )
+    server = start_cli("serve", str(tmp_path / "app.py"), "--listen", "tcp://127.0.0.1:0")
+    uri = server.stdout.readline().decode().removeprefix("listening on ").strip()
+    what = ("--route", "length", "--size", "300", "--data-mime", mime)
+    done = cli("bench", uri, *what, *SHORT, "--json")
+    assert (done.returncode, json.loads(done.stdout)["errors"]) == (0, {})
 
 
 def test_errors_are_counted(cli: Cli, server: dict[str, str]) -> None:
