@@ -140,7 +140,7 @@ class Deployment:
         """Begin to answer probes; return the addresses.
 
         Raises:
-            Failure: An address cannot be used.
+            OSError: An address cannot be used.
         """
         if not self._addresses:
             return []
@@ -149,14 +149,7 @@ class Deployment:
 
         pages = {**health_pages(self.health), **self.pages}
         start = partial(serve_pages, pages, *self._addresses)
-        try:
-            uris: list[str] = await nursery.start(start)
-        except OSError as error:
-            why = error.strerror or error
-            raise Failure(
-                f"cannot answer probes at {' '.join(map(str, self._addresses))}: {why} (--health)",
-                UNREACHABLE,
-            ) from error
+        uris: list[str] = await nursery.start(start)
         return uris
 
 
