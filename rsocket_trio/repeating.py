@@ -13,22 +13,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
 from .errors import CircuitOpen, RSocketError, fresh_copy
+from .interactions.block import Reopened
 from .interactions.demand import PayloadStream
-from .interactions.isolation import cancellation_of
+from .interactions.isolation import cancellation_of, split
 from .protocol.budget import Purse
 from .protocol.circuit import Outlier
 from .protocol.interaction import Interaction
 from .protocol.percentile import Percentile
 
 if TYPE_CHECKING:
-    from .connection.patient_requests import PatientRequests, Place
+    from .connection.patient_requests import PatientRequests, Request
     from .metadata.builder import Metadata
     from .protocol.repeats import Repeats
 
@@ -132,13 +133,13 @@ class Repeating:
             idempotent: As for `answer`.
         """
         tries = _Tries(self, route, idempotent=idempotent)
-        async with AsyncExitStack() as streams:
+        async with Reopened() as streams:
 
             async def open_one() -> Any:
                 while True:
                     await tries.begin()
                     try:
-                        return await streams.enter_async_context(open_())
+                        return await streams.enter(open_())
                     except BaseException as error:  # as in `answer`
                         tries.end(error)
                         wait = tries.wait_after(error, trio.current_effective_deadline())
@@ -392,7 +393,7 @@ async def _hedged(
     The other is cancelled. If both fail, the first error is raised.
     """
     answers: list[T] = []
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
     running = 0
 
     async def one() -> None:
@@ -406,11 +407,20 @@ async def _hedged(
         if answers or not running:
             nursery.cancel_scope.cancel(reason="a request that was sent twice is answered")
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(one)
-        await trio.sleep(after)
-        if may_send():
+    try:
+        async with trio.open_nursery() as nursery:
             nursery.start_soon(one)
+            await trio.sleep(after)
+            if may_send():
+                nursery.start_soon(one)
+    except BaseExceptionGroup as group:  # what is no error of a request: one of it is enough
+        cancelled, urgent = split(group, trio.Cancelled)
+        last = urgent or cancelled
+        while isinstance(last, BaseExceptionGroup):
+            last = last.exceptions[0]
+        assert last is not None
+        errors.insert(0, last)
+        answers.clear()
     if answers:
         return answers[0]
     error, *others = errors
@@ -437,70 +447,42 @@ class RepeatedRequests:
         self._repeating = repeating
         self._inner = inner
 
-    async def answer(
-        self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-        send: Callable[[Metadata | None], Awaitable[T]],
-        *,
-        idempotent: bool | None = False,
-    ) -> T:
-        """See `Repeating.answer`.
+    async def answer(self, request: Request, send: Callable[[Metadata | None], Awaitable[T]]) -> T:
+        """See `Repeating.answer`. A request without an answer is sent once, if it may be.
 
         Checkpoint: as that does.
         If cancelled: as that is.
         """
         inner = self._inner
-        tried: list[Place] = []
 
         def once() -> Awaitable[T]:
-            if inner is None:
-                return send(metadata)
-            free = None if idempotent is None else False
-            return inner.answer(interaction, route, metadata, send, idempotent=free, tried=tried)
+            return send(request.metadata) if inner is None else inner.answer(request, send)
 
-        return await self._repeating.answer(route, once, idempotent=idempotent)
-
-    async def send(
-        self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-        send: Callable[[Metadata | None], Awaitable[object]],
-        *,
-        idempotent: bool | None = False,
-    ) -> None:
-        """Send a request that has no answer: once, unless the circuit is open.
-
-        Checkpoint: as ``send``; also if the circuit is open.
-        If cancelled: as ``send``.
-        """
-        await self._repeating.check()
-        if self._inner is None:
-            await send(metadata)
-        else:
-            await self._inner.send(interaction, route, metadata, send, idempotent=idempotent)
+        if request.interaction is Interaction.FIRE_AND_FORGET:
+            await self._repeating.check()
+            return await once()
+        return await self._repeating.answer(request.route, once, idempotent=_taken(request))
 
     def opened(
         self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
+        request: Request,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
-        *,
-        idempotent: bool | None = False,
     ) -> AbstractAsyncContextManager[T]:
         """See `Repeating.opened`."""
         inner = self._inner
-        if interaction is Interaction.REQUEST_CHANNEL:
-            idempotent = None
-        free = None if idempotent is None else False
-        tried: list[Place] = []
 
         def once() -> AbstractAsyncContextManager[T]:
-            if inner is None:
-                return open_(metadata)
-            return inner.opened(interaction, route, metadata, open_, idempotent=free, tried=tried)
+            return open_(request.metadata) if inner is None else inner.opened(request, open_)
 
-        return self._repeating.opened(route, once, idempotent=idempotent)
+        return self._repeating.opened(request.route, once, idempotent=_taken(request))
+
+
+def _taken(request: Request) -> bool | None:
+    """Return whether a request is idempotent: what may have been processed is repeated here only.
+
+    What was not is repeated once within, and costs nothing.
+    """
+    idempotent = request.idempotent
+    if idempotent:
+        request.idempotent = False
+    return idempotent

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from .arguments import check_source, payload_for, window_for
+from .connection.patient_requests import Request
 from .connection.reconnect import ConnectionState, StateChanges
 from .errors import fresh_copy
 from .frames.metadata_push import encode_metadata_push
@@ -51,35 +52,14 @@ class Surroundings(Protocol):
     """
 
     def answer(
-        self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-        send: Callable[[Metadata | None], Awaitable[T]],
-        *,
-        idempotent: bool | None = False,
+        self, request: Request, send: Callable[[Metadata | None], Awaitable[T]]
     ) -> Coroutine[Any, Any, T]:
-        """Send a request and wait for its answer."""
-
-    async def send(
-        self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-        send: Callable[[Metadata | None], Awaitable[object]],
-        *,
-        idempotent: bool | None = False,
-    ) -> None:
-        """Send a request that has no answer."""
+        """Send a request and wait for its answer, or until it is sent if it has none."""
 
     def opened(
         self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
+        request: Request,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
-        *,
-        idempotent: bool | None = False,
     ) -> AbstractAsyncContextManager[T]:
         """Open a stream."""
 
@@ -251,14 +231,12 @@ class Requester(
         late response is dropped. The connection stays usable.
         """
         if self._outgoing is not None:
+            repeated = _repeats(payload, idempotent=idempotent)
             return self._outgoing.answer(
-                Interaction.REQUEST_RESPONSE,
-                route,
-                metadata,
+                Request(Interaction.REQUEST_RESPONSE, route, metadata, repeated),
                 lambda metadata: request_response(
                     self._sender, self._composed(payload, route, metadata)
                 ),
-                idempotent=_repeats(payload, idempotent=idempotent),
             )
         if self.tracing is not None:
             payload = self._composed(payload, route, metadata)
@@ -301,13 +279,10 @@ class Requester(
         """
         if self._outgoing is not None:
             return self._outgoing.opened(
-                Interaction.REQUEST_RESPONSE,
-                route,
-                metadata,
+                Request(Interaction.REQUEST_RESPONSE, route, metadata, _repeats(payload)),
                 lambda metadata: request_response_streamed(
                     self._sender, self._composed(payload, route, metadata)
                 ),
-                idempotent=_repeats(payload),
             )
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
@@ -337,14 +312,11 @@ class Requester(
         If cancelled: nothing is sent; if some fragments were sent already, a CANCEL follows.
         """
         if self._outgoing is not None:
-            await self._outgoing.send(
-                Interaction.FIRE_AND_FORGET,
-                route,
-                metadata,
+            await self._outgoing.answer(
+                Request(Interaction.FIRE_AND_FORGET, route, metadata, _repeats(payload)),
                 lambda metadata: fire_and_forget(
                     self._sender, self._composed(payload, route, metadata)
                 ),
-                idempotent=_repeats(payload),
             )
             return
         if route is not None or metadata is not None or self.tracing is not None:
@@ -448,8 +420,8 @@ class Requester(
             )
 
         if self._outgoing is not None:
-            kind = Interaction.REQUEST_CHANNEL
-            return self._outgoing.opened(kind, route, metadata, opened)
+            request = Request(Interaction.REQUEST_CHANNEL, route, metadata, None)
+            return self._outgoing.opened(request, opened)
         return opened(metadata)
 
     async def metadata_push(self, metadata: bytes) -> None:
@@ -551,13 +523,9 @@ class Requester(
             return request_stream(self._sender, composed, window, at_most, flags)
 
         if self._outgoing is not None:
-            return self._outgoing.opened(
-                Interaction.REQUEST_STREAM,
-                route,
-                metadata,
-                opened,
-                idempotent=_repeats(payload, idempotent=idempotent),
-            )
+            repeated = _repeats(payload, idempotent=idempotent)
+            request = Request(Interaction.REQUEST_STREAM, route, metadata, repeated)
+            return self._outgoing.opened(request, opened)
         return opened(metadata)
 
     def _composed(
@@ -568,5 +536,5 @@ class Requester(
 
 
 def _repeats(payload: AnyPayload, *, idempotent: bool = False) -> bool | None:
-    """Return how a request may be repeated, see `PatientRequests.answer`."""
+    """Return how a request may be repeated, see `Request.idempotent`."""
     return None if isinstance(payload, StreamedPayload) else idempotent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from contextlib import asynccontextmanager
 from functools import partial
@@ -37,7 +38,9 @@ from rsocket_trio import (
 )
 from rsocket_trio.errors import ConnectFailed, ErrorCode
 from rsocket_trio.frames import CancelFrame, ErrorFrame, PayloadFrame, RequestResponseFrame
+from rsocket_trio.interactions.demand import PayloadInbox
 from rsocket_trio.payload import Payload
+from rsocket_trio.repeating import Repeating
 from rsocket_trio.responder import Responder
 from rsocket_trio.server import serve_transport
 from rsocket_trio.testing.frame_peer import FramePeer
@@ -273,6 +276,22 @@ async def test_never_after_the_first_item(autojump_clock):
     assert len(server.times) == 1
 
 
+@pytest.mark.parametrize("reconnect", [None, Reconnect()])
+async def test_any_number_of_tries_of_a_stream_needs_no_more(reconnect, autojump_clock):
+    """Of the streams that have failed only the last one is kept."""
+    server = Server(*[[Canceled("x")]] * 100, [b"1"])
+    repeats = Repeats(retry=Retry(max_delay=1), circuit=None, budget=Budget(per_second=100))
+    async with client(server, repeats, reconnect=reconnect) as requester:
+        async with requester.request_stream(idempotent=True) as items:
+            assert (await anext(items)).data == b"1"
+            gc.collect()
+            inboxes = [each for each in gc.get_objects() if isinstance(each, PayloadInbox)]
+            assert len(inboxes) <= 3
+            with pytest.raises(StopAsyncIteration):
+                await anext(items)
+    assert len(server.times) == 101
+
+
 async def test_a_reader_that_comes_again(autojump_clock):
     """Its timeout ends a read, and not the decision: the stream is opened once."""
     server = Server([Rejected("retry after 1 s")], [b"1"])
@@ -473,6 +492,37 @@ async def test_cancelling_hedged_requests(autojump_clock):
         assert scope.cancelled_caught
         await trio.testing.wait_all_tasks_blocked()
         assert server.cancelled == 2
+
+
+async def test_deadlines_of_hedged_requests_tell(autojump_clock):
+    """Two cancellations come as a group; they are the deadline of one request all the same."""
+    server = Server(*[None] * 20)
+    repeats = Repeats(hedge=Hedge(after=0.05), budget=Budget(per_second=100))
+    async with client(server, repeats) as requester:
+        for _ in range(5):
+            with trio.move_on_after(1) as scope:
+                await ask(requester, idempotent=True)
+            assert scope.cancelled_caught
+        with pytest.raises(CircuitOpen):
+            await ask(requester)
+
+
+@pytest.mark.parametrize("after", [0.05, 0.5])
+async def test_an_interrupt_of_a_hedged_request_is_in_no_group(after, autojump_clock):
+    """Whatever the other one has ended with."""
+    repeating = Repeating(Repeats(hedge=Hedge(after=after)), lambda: False)
+    ends = [KeyboardInterrupt(), ApplicationError("no")]
+
+    async def send():
+        end = ends.pop()
+        await trio.sleep(0.1)
+        raise end
+
+    with pytest.raises(ApplicationError if after > 0.1 else KeyboardInterrupt):
+        await repeating.answer(None, send, idempotent=True)
+    if ends:
+        with pytest.raises(KeyboardInterrupt):
+            await repeating.answer(None, send, idempotent=True)
 
 
 # -- the circuit --------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class LeasedAdmission:
         self._outbox = outbox
         self._leases = leases
         self._queue: OrderedDict[_WaitingRequest, None] = OrderedDict()
-        leases.on_lease = self._wake_first
+        leases.on_lease.append(self._wake_first)
 
     def ready(self) -> bool:
         """Whether a lease allows it, no request waits for one, and the caller is not cancelled.
@@ -156,7 +156,7 @@ class LeasedAdmission:
         finally:
             del self._queue[request]
             leases.waiting_requests -= 1
-            self._wake_first()
+            leases.tell()
 
     def refuse(self, error: Exception) -> None:
         """See `Admission.refuse`; the requests in the queue fail too."""

@@ -111,7 +111,8 @@ class Leases:
         held: The peer's lease; our requests count against it.
         granted: Our lease; the peer's requests count against it.
         latency: How long handlers take.
-        on_lease: Called when the peer has granted a lease.
+        on_lease: Called when a request of ours may leave that might not before: the peer has
+            granted a lease, or one that had waited has left or was given up.
         changed: Set when we have granted a lease, or the one granted is used up. The task that
             waits for it replaces it.
         view: The object that the user gets.
@@ -129,7 +130,7 @@ class Leases:
         self.held = HeldLease()
         self.granted = GrantedLease()
         self.latency = Latency()
-        self.on_lease: Callable[[], None] = _nothing
+        self.on_lease: list[Callable[[], None]] = []
         self.changed = trio.Event()
         self.view = make(ConnectionLeases, self)
         self.home = Home()
@@ -171,7 +172,12 @@ class Leases:
         seconds = frame.time_to_live_ms / 1000
         self.received_lease = Lease(frame.number_of_requests, seconds, frame.metadata)
         self.held.replace(frame.number_of_requests, seconds, trio.current_time())
-        self.on_lease()
+        self.tell()
+
+    def tell(self) -> None:
+        """See ``on_lease``."""
+        for each in self.on_lease:
+            each()
 
     def spend(self) -> bool:
         """Count a request of the peer; return False if it is beyond the lease."""
@@ -203,7 +209,3 @@ class Leases:
         self.pause()
         self.held.clear()
         self.granted.clear()
-
-
-def _nothing() -> None:
-    """Do nothing: no callback is set."""

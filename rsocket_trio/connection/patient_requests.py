@@ -9,15 +9,15 @@ a request that failed is in its error, as a fact:
     it may have been processed                        the caller gets the error; with
                                                       ``idempotent`` it is repeated elsewhere, once
 
-For a client with one target "elsewhere" is its next session. So an answer of a session that goes on
-is the caller's, whatever it says: a peer that is too busy is not asked again at once. In a pool it
-is another target.
+Each of the last two happens once to a request, in any order. For a client with one target
+"elsewhere" is its next session. So an answer of a session that goes on is the caller's, whatever it
+says: a peer that is too busy is not asked again at once. In a pool it is another target.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import trio
@@ -30,17 +30,51 @@ from ..errors import (
     RSocketError,
     StreamIdsExhausted,
 )
+from ..interactions.block import Reopened
 from ..interactions.demand import PayloadStream
 from ..protocol.interaction import Interaction
 
 if TYPE_CHECKING:
     from ..entrance import Home
+    from ..lease import LeaseOptions
     from ..metadata.builder import Metadata
     from .reconnect import Reconnect
 
-__all__ = ["PatientRequests", "Place", "Places"]
+__all__ = ["PatientRequests", "Place", "Places", "Request"]
 
 T = TypeVar("T")
+
+
+class Request:
+    """One request on its way through what is around the requester, up to its last try.
+
+    Attributes:
+        interaction: The interaction.
+        route: The route that the caller gave.
+        metadata: The metadata that the caller gave, or middleware.
+        idempotent: Whether the peer may process it twice; ``None``: what it sends can be taken
+            from its source only once, so it is sent once. What repeats it first decides for all.
+        last: Where its last try was made: another one prefers another place.
+        refused: Whether it was repeated as a peer had not processed it.
+        lost: Whether it was repeated as it might have been processed.
+    """
+
+    __slots__ = ("idempotent", "interaction", "last", "lost", "metadata", "refused", "route")
+
+    def __init__(
+        self,
+        interaction: Interaction,
+        route: str | None,
+        metadata: Metadata | None,
+        idempotent: bool | None = False,
+    ) -> None:
+        self.interaction = interaction
+        self.route = route
+        self.metadata = metadata
+        self.idempotent = idempotent
+        self.last: Place | None = None
+        self.refused = False
+        self.lost = False
 
 
 class Place(Protocol):
@@ -102,6 +136,9 @@ class Places(Protocol):
     def hopeless(self) -> str:
         """Return why no place is to be expected, so that no request waits; else no text."""
 
+    def leases(self) -> LeaseOptions | None:
+        """Return how requests wait for a lease, if that is what is lacking; else ``None``."""
+
 
 class PatientRequests:
     """Waits before requests, and repeats them.
@@ -112,45 +149,31 @@ class PatientRequests:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._waiting = 0
+        self._queue: dict[trio.Event, None] = {}  # first tries, in the order in which they came
+        self.waiting = 0
 
-    async def answer(
-        self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-        send: Callable[[Metadata | None], Awaitable[T]],
-        *,
-        idempotent: bool | None = False,
-        tried: list[Place] | None = None,
-    ) -> T:
+    async def answer(self, request: Request, send: Callable[[Metadata | None], Awaitable[T]]) -> T:
         """Send a request when there is a session, and wait for what ``send`` waits for.
 
         Args:
-            interaction: The interaction.
-            route: The route.
-            metadata: The metadata that the caller gave.
-            send: Sends the request on the present session.
-            idempotent: Whether the peer may process it twice; ``None``: what it sends can be taken
-                from its source only once, so it is sent once.
-            tried: Where the request was or is sent as well. It goes elsewhere if there is another
-                place, and is added.
+            request: The request.
+            send: Sends it on the present session.
 
         Raises:
             NotConnected: There is no session, and the request may not wait for one (longer).
+            MissingLease: As that, but for a lease.
             Exception: The error of the request.
 
         Checkpoint: as ``send``; also if there is no session.
         If cancelled: as ``send``; nothing is sent while it waits.
         """
-        tries = _Tries(self, idempotent, tried)
+        tries = _Tries(self, request)
         while True:
-            place = await tries.next()
+            place = tries.begin() or await tries.wait()
             try:
-                answer = await send(metadata)
+                answer = await send(request.metadata)
             except BaseException as error:  # a place judges cancellations, too
-                place.failed(error)
-                place.left()
+                tries.failed(error)
                 if not isinstance(error, RSocketError) or not tries.may_follow(error):
                     raise
             else:
@@ -158,32 +181,11 @@ class PatientRequests:
                 place.left()
                 return answer
 
-    async def send(
-        self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-        send: Callable[[Metadata | None], Awaitable[object]],
-        *,
-        idempotent: bool | None = False,
-    ) -> None:
-        """Send a request that has no answer when there is a session.
-
-        Checkpoint: as `answer`.
-        If cancelled: as `answer`.
-        """
-        await self.answer(interaction, route, metadata, send, idempotent=idempotent)
-
     @asynccontextmanager
     async def opened(
         self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
+        request: Request,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
-        *,
-        idempotent: bool | None = False,
-        tried: list[Place] | None = None,
     ) -> AsyncIterator[T]:
         """Open a stream when there is a session, and again before its first item.
 
@@ -191,18 +193,16 @@ class PatientRequests:
 
         The arguments are those of `answer`.
         """
-        tries = _Tries(self, idempotent, tried)
-        async with AsyncExitStack() as opened:
+        tries = _Tries(self, request)
+        async with Reopened() as streams:
 
             async def open_one() -> T:
                 while True:
-                    place = await tries.next()
-                    opened.callback(place.left)  # beyond the end of its stream
+                    place = tries.begin() or await tries.wait()
                     try:
-                        stream = await opened.enter_async_context(open_(metadata))
+                        stream = await streams.enter(open_(request.metadata), place.left)
                     except BaseException as error:  # a place judges cancellations, too
-                        place.failed(error)
-                        place.left()
+                        tries.failed(error)
                         if not isinstance(error, RSocketError) or not tries.may_follow(error):
                             raise
                     else:
@@ -217,18 +217,23 @@ class PatientRequests:
                 return await open_one()
 
             stream = await open_one()
-            repeatable = interaction is Interaction.REQUEST_STREAM
-            if isinstance(stream, PayloadStream):
-                repeatable = repeatable and stream._replaceable  # noqa: SLF001 - for this class
-                stream._tells(tries.begun)  # noqa: SLF001 - as above
-                stream._opens_again(open_again)  # noqa: SLF001 - as above
-                opened.callback(lambda: tries.left(well=stream._answered))  # noqa: SLF001 - too
-            elif interaction is Interaction.REQUEST_RESPONSE:
+            repeatable = request.interaction is Interaction.REQUEST_STREAM
+            payloads = stream if isinstance(stream, PayloadStream) else None
+            if payloads is not None:
+                repeatable = repeatable and payloads._replaceable  # noqa: SLF001 - for this class
+                payloads._tells(tries.begun)  # noqa: SLF001 - as above
+                payloads._opens_again(open_again)  # noqa: SLF001 - as above
+            elif request.interaction is Interaction.REQUEST_RESPONSE:
                 tries.answered()
-            yield stream
+            try:
+                yield stream
+            finally:
+                tries.left(well=payloads is not None and payloads._answered)  # noqa: SLF001 - too
 
     def begin(self, other_than: Place | None) -> Place | None:
-        """See `Places.begin`."""
+        """As `Places.begin`, but nobody overtakes those that wait."""
+        if other_than is None and self._queue:
+            return None
         return self._places.begin(other_than)
 
     def goes_elsewhere(self, place: Place) -> bool:
@@ -236,13 +241,14 @@ class PatientRequests:
         return self._places.goes_elsewhere(place)
 
     async def wait_for(self, *, other_than: Place | None) -> Place:
-        """Wait for a place where a request begins.
+        """Wait for a place where a request begins; first tries are served as they came.
 
         Args:
             other_than: A place where it has failed.
 
         Raises:
             NotConnected: There is none, and this may not wait (longer).
+            MissingLease: As that, but there is no lease.
             trio.ClosedResourceError: The client was closed.
 
         Checkpoint: always.
@@ -251,29 +257,45 @@ class PatientRequests:
         places = self._places
         options = places.options
         places.home.check("this requester")
-        if self._waiting >= options.max_waiting:
-            why = f"{self._waiting} requests wait for one (Reconnect.max_waiting)"
+        leases = places.leases()
+        limit, name = options.max_waiting, "Reconnect"
+        if leases is not None and leases.max_waiting < limit:
+            limit, name = leases.max_waiting, "LeaseOptions"
+        if self.waiting >= limit:
+            why = f"{self.waiting} requests wait for one ({name}.max_waiting)"
         else:
             why = f"this request waits for {options.wait:g} s at most (Reconnect.wait)"
-            self._waiting += 1
+            mine = trio.Event()
+            turn = mine if self._queue and other_than is None else places.changed
+            if other_than is None:
+                self._queue[mine] = None
+            self.waiting += 1
             try:
                 with trio.move_on_after(options.wait):
                     while not (hopeless := places.hopeless()):
-                        await places.changed.wait()
+                        await turn.wait()
                         place = places.begin(other_than)
                         if place is not None:
                             return place
+                        turn = places.changed
                     why = hopeless
             finally:
-                self._waiting -= 1
+                self.waiting -= 1
+                self._queue.pop(mine, None)
+                for following in self._queue:
+                    following.set()  # it is the first one now
+                    break
         await trio.lowlevel.checkpoint()
         raise self._error(why)
 
     def _error(self, why: str) -> Exception:
         """Return the error of a request that does not wait any more."""
-        failure = self._places.failure
-        if self._places.ended.is_set() and failure is None:
+        places = self._places
+        failure = places.failure
+        if places.ended.is_set() and failure is None:
             return trio.ClosedResourceError("the connection was closed here")
+        if places.leases() is not None:
+            return MissingLease(f"no target has a lease for a request now, and {why}")
         error = NotConnected(f"there is no connection, and {why}")
         if failure is not None:
             error.args = (f"{error}: {failure}",)
@@ -286,43 +308,46 @@ class _Tries:
 
     Args:
         requests: Waits for sessions.
-        idempotent: Whether the peer may process it twice, see `PatientRequests.answer`.
-        tried: See there.
+        request: The request.
 
     Attributes:
         owed: Whether another try follows. It stays so if the task that makes it is cancelled, e.g.
             by the timeout of a reader who comes again.
     """
 
-    def __init__(
-        self, requests: PatientRequests, idempotent: bool | None, tried: list[Place] | None
-    ) -> None:
+    __slots__ = ("_failed_on", "_left", "_place", "_request", "_requests", "owed")
+
+    def __init__(self, requests: PatientRequests, request: Request) -> None:
         self._requests = requests
-        self._idempotent = idempotent
-        self._tried = tried
+        self._request = request
         self._place: Place | None = None
         self.owed = False
         self._failed_on: Place | None = None
         self._left: RSocketError | None = None  # with which a try ended that may have left
 
-    async def next(self) -> Place:
-        """Wait until there is a place for the next try, another one than the last failed on."""
-        failed_on, tried = self._failed_on, self._tried
-        place = None
-        if tried and failed_on is None:
-            place = self._requests.begin(tried[-1])
+    def begin(self) -> Place | None:
+        """Return the place of the next try, another one than the last failed on, if there is one.
+
+        Of all other places the one of the last try is the last choice.
+        """
+        request, failed_on, place = self._request, self._failed_on, None
+        if request.last is not None and failed_on is None:
+            place = self._requests.begin(request.last)
         if place is None:
             place = self._requests.begin(failed_on)
-        if place is None:
-            try:
-                place = await self._requests.wait_for(other_than=self._failed_on)
-            except NotConnected as error:
-                if self._left is None:
-                    raise
-                raise self._left from error
-        self._place = place
-        if tried is not None:
-            tried.append(place)
+        if place is not None:
+            self._place = request.last = place
+        return place
+
+    async def wait(self) -> Place:
+        """Wait for that place."""
+        try:
+            place = await self._requests.wait_for(other_than=self._failed_on)
+        except (NotConnected, MissingLease) as error:
+            if self._left is None:
+                raise
+            raise self._left from error
+        self._place = self._request.last = place
         return place
 
     def begun(self, waited: bool) -> None:
@@ -357,21 +382,25 @@ class _Tries:
         return self.owed
 
     def _may_follow(self, error: RSocketError) -> bool:
-        if self._idempotent is None:
+        request, place = self._request, self._place
+        if request.idempotent is None:
             return False
-        assert self._place is not None
-        left = self._left
-        if not error.sent and (self._place.over or isinstance(error, StreamIdsExhausted)):
+        assert place is not None
+        if not error.sent and (place.over or isinstance(error, StreamIdsExhausted)):
             return True
+        refused = error.unprocessed and (error.sent or isinstance(error, MissingLease))
+        left = self._left
         if left is not None:
             error.sent = error.sent or left.sent
             error.unprocessed = error.unprocessed and left.unprocessed
+        if not self._requests.goes_elsewhere(place):
             return False
-        if not self._requests.goes_elsewhere(self._place):
-            return False
-        refused = error.unprocessed and (error.sent or isinstance(error, MissingLease))
         unanswered = isinstance(error, ConnectionClosed | Canceled)
-        if refused or (self._idempotent and unanswered):
-            self._left = error
-            return True
-        return False
+        if refused and not request.refused:
+            request.refused = True
+        elif request.idempotent and unanswered and not request.lost:
+            request.lost = True
+        else:
+            return False
+        self._left = error
+        return True

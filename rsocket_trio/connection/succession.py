@@ -206,6 +206,9 @@ class Succession:
         """See `Places.hopeless`."""
         return "none will follow" if self.ended.is_set() else ""
 
+    def leases(self) -> None:
+        """See `Places.leases`: requests wait for one on the connection."""
+
     @property
     def state(self) -> ConnectionState:
         """Where the client stands."""

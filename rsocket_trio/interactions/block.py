@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from functools import wraps
 from types import TracebackType
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 import trio
 
 from ..errors import single_error
 from .isolation import split
 
-__all__ = ["Block", "OnlyByBlock", "opened_by_block", "ungrouped"]
+__all__ = ["Block", "OnlyByBlock", "Reopened", "opened_by_block", "ungrouped"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -137,6 +142,52 @@ def opened_by_block(
         return OnlyByBlock(make(*args, **options), function.__name__)
 
     return open_block
+
+
+class Reopened:
+    """The blocks of a stream that is opened again and again; any number of times needs no more.
+
+    The block before the present one is open too, as the reader holds its stream until it has the
+    next one.
+    """
+
+    def __init__(self) -> None:
+        self._present, self._before = AsyncExitStack(), AsyncExitStack()
+
+    async def enter(
+        self, block: AbstractAsyncContextManager[T], left: Callable[[], object] | None = None
+    ) -> T:
+        """Enter a block, and leave the last but one.
+
+        Args:
+            block: The block.
+            left: Called when it is left, or was not entered.
+
+        Checkpoint: as the blocks do.
+        If cancelled: as the blocks are.
+        """
+        async with AsyncExitStack() as entering:
+            if left is not None:
+                entering.callback(left)
+            result = await entering.enter_async_context(block)
+            over = self._before
+            self._before, self._present = self._present, entering.pop_all()
+        await over.aclose()
+        return result
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        both = AsyncExitStack()
+        both.push_async_exit(self._before)
+        both.push_async_exit(self._present)
+        return await both.__aexit__(kind, error, traceback)
 
 
 @contextmanager

@@ -5,13 +5,14 @@ source (a list, DNS, a file, yours)
                           └─ chooses the member of each request (Choice)
 """
 
-from .options import PoolOptions, Target, TargetStatistics
+from .options import PoolOptions, PoolStatistics, Target, TargetStatistics
 from .pool import Pool, PoolTargets, connect_pool
 from .sources import Watch, dns, target_file
 
 __all__ = [
     "Pool",
     "PoolOptions",
+    "PoolStatistics",
     "PoolTargets",
     "Target",
     "TargetStatistics",

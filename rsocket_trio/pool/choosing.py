@@ -50,6 +50,11 @@ class PeakLatency:
         self.known = True
         self._at = now
 
+    def at_least(self, seconds: float, now: float) -> None:
+        """Add the time after which somebody has left who got no answer."""
+        if not self.known or seconds > self.at(now):
+            self.add(seconds, now)
+
     def at(self, now: float) -> float:
         """Return the present mean. While nothing is heard of a target, it is forgotten slowly."""
         return max(self._mean * exp((self._at - now) / _DECAY), LEAST)

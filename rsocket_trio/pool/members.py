@@ -20,7 +20,7 @@ from ..errors import (
     StreamError,
 )
 from ..log_policy import logger
-from ..protocol.circuit import Outlier
+from ..protocol.circuit import PATIENCE, Outlier
 from .choosing import FAILURE, LEAST, Choice, PeakLatency, part_of
 from .options import PoolOptions, Target, TargetStatistics
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..connection.connection import Connection
     from ..connection.patient_requests import Place
     from ..connection.reconnect import Reconnect
+    from ..lease import LeaseOptions
 
 __all__ = ["Member", "Roster", "Turn"]
 
@@ -36,6 +37,10 @@ _ANSWERS: Final = (ApplicationError, Invalid, CustomError)
 """Errors with which a target that is well answers."""
 
 _FAILURES: Final = (StreamError, RemoteProtocolError, ConnectionClosed)
+
+_SLOW: Final = 10
+"""A deadline of so many times what an answer takes, or of `PATIENCE` where that is less, gives a
+target the time to answer. One of less says nothing about it."""
 
 _TYPICAL: Final = 0.05
 """The weight of each answer in the latency that is expected of a new target."""
@@ -94,6 +99,8 @@ class Member:
             self.connection = connection
             if connection is not None:
                 self.begin_anew()
+                if connection.leases is not None:
+                    connection.leases.on_lease.append(self._roster.change)
             self._roster.ready_changed(lost=connection is None and not self.removed)
         self._roster.change()
 
@@ -225,7 +232,12 @@ class Turn:
             self.member.latency.add(max(took, self._roster.typical), now)
             return
         if isinstance(error, trio.Cancelled):
+            typical = self._roster.typical
+            patience = PATIENCE if typical == LEAST else min(PATIENCE, _SLOW * typical)
             if error.source != "deadline":
+                return
+            if not self._outlier.silent(self._began, now, patience):
+                self.member.latency.at_least(took, now)
                 return
         elif not (isinstance(error, _FAILURES) and error.sent):
             return
@@ -283,6 +295,7 @@ class Roster:
         self.pool_options = pool_options
         self.home = Home()
         self._thread = self.home.thread
+        self._lease = connecting.lease
         self.ended = trio.Event()
         self.changed = trio.Event()
         self.lost = trio.Event()
@@ -399,10 +412,13 @@ class Roster:
         if not candidates:
             return None
         now = trio.current_time()
+        if self._lease is not None:
+            leased = [each for each in candidates if each.has_lease]
+            if not leased and self._lease.wait:
+                return None  # it goes to whichever gets a lease first
+            candidates = leased or candidates
         if self.aside:
             candidates = self._well(candidates, now)
-        if self.connecting.lease is not None:
-            candidates = [each for each in candidates if each.has_lease] or candidates
         member = self._choose(candidates, now)
         connection = member.connection
         assert connection is not None
@@ -418,7 +434,8 @@ class Roster:
     def goes_elsewhere(self, place: Place) -> bool:
         """See `Places.goes_elsewhere`."""
         assert isinstance(place, Turn)
-        return place.over or len(self._ready) > 1
+        others = (each for each in self._ready if each is not place.member)
+        return place.over or any(each.has_lease for each in others)
 
     def hopeless(self) -> str:
         """See `Places.hopeless`."""
@@ -427,6 +444,11 @@ class Roster:
         if self._members and not any(each.runs for each in self._members.values()):
             return f"none of {len(self._members)} targets will accept one soon"
         return ""
+
+    def leases(self) -> LeaseOptions | None:
+        """See `Places.leases`."""
+        lacking = self._ready and not any(each.has_lease for each in self._ready)
+        return self._lease if lacking else None
 
     @property
     def failure(self) -> Exception | None:

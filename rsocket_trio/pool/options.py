@@ -10,9 +10,10 @@ from ..connection.dialling import Dial
 from ..connection.reconnect import ConnectionState
 from ..field_checks import COUNT, SECONDS, TEXT, instance_of, number, one_of
 from ..protocol.circuit import Circuit
+from ..requester import ConnectionStatistics
 from ..uri import Uri, as_uri, shown
 
-__all__ = ["PoolOptions", "Target", "TargetStatistics", "as_target"]
+__all__ = ["PoolOptions", "PoolStatistics", "Target", "TargetStatistics", "as_target"]
 
 _CIRCUIT: Final = Circuit()
 
@@ -122,3 +123,20 @@ class TargetStatistics:
     latency: float | None
     answered: int
     failed: int
+
+
+@attrs.frozen(kw_only=True)
+class PoolStatistics(ConnectionStatistics):
+    """Numbers about a pool: sums over its connected targets, and how its source does.
+
+    Attributes:
+        waiting_requests: Requests that wait for a target, or for a lease of one.
+        source: ``"fixed"``: the targets are a list. ``"followed"``: they come from a source.
+            ``"failing"``: it gives none now, and is asked again. ``"ended"``: it gives no others.
+            Then the last targets stay.
+        source_failure: Why it is failing; else empty.
+    """
+
+    waiting_requests: int
+    source: str
+    source_failure: str

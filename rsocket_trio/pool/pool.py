@@ -25,14 +25,14 @@ from ..metadata.builder import Metadata
 from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..protocol.repeats import Repeats
-from ..requester import ConnectionStatistics, Requester
+from ..requester import Requester
 from ..responder import Acceptor, Responder, lifespan_of
 from ..sealed import make
 from ..tracing import Tracing
 from ..transports.base import TransportInfo
 from ..uri import AddressKind, Uri, as_uri, kind_of
 from .members import Roster
-from .options import PoolOptions, Target, TargetStatistics, as_target
+from .options import PoolOptions, PoolStatistics, Target, TargetStatistics, as_target
 from .sources import Watch, dns
 
 if TYPE_CHECKING:
@@ -62,13 +62,15 @@ class Pool(Requester, given="connect_pool gives one"):
     - ``closed``: whether the block is left; ``draining``: whether all connected targets drain;
     - ``transport``: that of the target of the last request;
     - ``leases``: ``None``: `targets` says who has a lease;
-    - ``statistics()``: the sums over all connected targets.
+    - ``statistics()``: the sums over all connected targets, and how its source does.
     """
 
     def __init__(self, connecting: Connecting, reconnect: Reconnect, options: PoolOptions) -> None:
         super().__init__(None, *connecting.mime_types)
         self._roster = Roster(connecting, reconnect, options, self._rebind)
         self._connecting = connecting
+        self._patient = PatientRequests(self._roster)
+        self._following: _Following | None = None
 
     def _config(self) -> ConnectionConfig:
         return self._connecting.config
@@ -147,11 +149,27 @@ class Pool(Requester, given="connect_pool gives one"):
             await trio.lowlevel.checkpoint()
             raise NotConnected("no target of the pool takes requests now")
 
-    def statistics(self) -> ConnectionStatistics:
-        """Return the sums of the numbers about the connections of all connected targets."""
+    def statistics(self) -> PoolStatistics:
+        """Return numbers about the pool, and the sums over all connected targets.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the pool.
+        """
+        self._roster.home.check("this pool")
         requesters = (each.client.requester for each in self._roster.ready)
         each = [requester.statistics() for requester in requesters if requester is not None]
-        return ConnectionStatistics(
+        following = self._following
+        failure = "" if following is None else following.failure
+        if following is None:
+            source = "fixed"
+        elif following.ended:
+            source = "ended"
+        else:
+            source = "failing" if failure else "followed"
+        return PoolStatistics(
+            waiting_requests=self._patient.waiting,
+            source=source,
+            source_failure=failure if source == "failing" else "",
             open_streams=sum(one.open_streams for one in each),
             active_requests=sum(one.active_requests for one in each),
             queued_size=sum(one.queued_size for one in each),
@@ -228,7 +246,8 @@ async def connect_pool(
             has are targets, see `dns`. Or an async iterable of complete lists, such as `dns` or
             `target_file`. A target that is in the next list too goes on; one that is missing gets
             no new request, and has `PoolOptions.grace` for what is open. If the source fails, its
-            last list stays, and it is iterated over again.
+            last list stays, and it is iterated over again, by the schedule of ``reconnect`` at
+            first and then each `Circuit.longest`; see `Pool.statistics`.
         options: How targets are chosen, and how many there may be.
         responder: Answers the requests of the servers, as for `rsocket_trio.connect`, and so all of
             the following: for each connection to a target.
@@ -289,7 +308,8 @@ async def connect_pool(
         if source is None:
             roster.set_targets(fixed)
         else:
-            nursery.start_soon(_follow, roster, source, reconnect)
+            pool._following = _Following(roster, source)  # noqa: SLF001 - as above
+            nursery.start_soon(pool._following.run)  # noqa: SLF001 - as above
         await trio.lowlevel.checkpoint()
 
     block = Block()
@@ -298,7 +318,7 @@ async def connect_pool(
             lifespan_of(responder),
             running(begin, roster.close, lambda: pool.transport),
         ):
-            connecting.finish(pool, PatientRequests(roster))
+            connecting.finish(pool, pool._patient)  # noqa: SLF001 - as above
             with block.body():
                 yield pool
 
@@ -328,51 +348,81 @@ def _source_of(targets: PoolTargets) -> tuple[list[Target], AsyncIterable[_Targe
     return fixed, None
 
 
-async def _follow(roster: Roster, source: AsyncIterable[_Targets], reconnect: Reconnect) -> None:
-    """Take over the sets of a source, until the pool closes."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_until_closed, roster, nursery.cancel_scope)
-        delays = reconnect.retry.delays(random)
+class _Following:
+    """Takes over the sets of a source, until the pool closes.
+
+    Attributes:
+        ended: Whether the source has.
+    """
+
+    def __init__(self, roster: Roster, source: AsyncIterable[_Targets]) -> None:
+        self.ended = False
+        self._roster = roster
+        self._source = source
+        self._watch: Watch | None = None
+        self._failure = ""
+
+    @property
+    def failure(self) -> str:
+        """Why there are no sets now; empty if there are."""
+        return self._failure or ("" if self._watch is None else self._watch.failure)
+
+    async def run(self) -> None:
+        """Iterate over the source, again and again if it fails.
+
+        Checkpoint: as the source does.
+        If cancelled: its iterator is closed.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._until_closed, nursery.cancel_scope)
+            roster = self._roster
+            longest = roster.pool_options.circuit.longest
+            delays = roster.options.retry.delays(random)
+            while not self.ended:
+                try:
+                    async with AsyncExitStack() as stack:
+                        sets = aiter(self._source)
+                        if isinstance(sets, AsyncGenerator):
+                            stack.push_async_callback(sets.aclose)
+                        if isinstance(sets, Watch):
+                            self._watch = sets
+                            hurrying = await stack.enter_async_context(trio.open_nursery())
+                            stack.callback(hurrying.cancel_scope.cancel)
+                            hurrying.start_soon(self._hurry, sets)
+                        while True:
+                            each = await anext(sets)
+                            delays = roster.options.retry.delays(random)
+                            self._take(each)
+                            await trio.sleep(_BETWEEN)
+                except StopAsyncIteration:
+                    logger.info("pool: the source of targets has ended; the last targets stay")
+                    self.ended = True
+                except Exception as error:  # of the application's source
+                    delay = next(delays, longest)
+                    self._failure = f"{type(error).__name__}: {error}"
+                    logger.exception(
+                        "pool: the source of targets has failed, asked again in %.3g s; the last "
+                        "targets stay",
+                        delay,
+                    )
+                    await trio.sleep(delay)
+            nursery.cancel_scope.cancel(reason="the source of targets has ended")
+
+    def _take(self, targets: _Targets) -> None:
+        """Take over a set, unless the application has made a mistake in it."""
+        try:
+            self._roster.set_targets([as_target(target) for target in targets])
+        except (TypeError, ValueError) as error:
+            self._failure = str(error)
+            logger.exception("the targets of a source are wrong; the last targets stay")
+        else:
+            self._failure = ""
+
+    async def _until_closed(self, scope: trio.CancelScope) -> None:
+        await self._roster.ended.wait()
+        scope.cancel(reason="the pool closes")
+
+    async def _hurry(self, source: Watch) -> None:
         while True:
-            try:
-                async with AsyncExitStack() as stack:
-                    sets = aiter(source)
-                    if isinstance(sets, AsyncGenerator):
-                        stack.push_async_callback(sets.aclose)
-                    if isinstance(sets, Watch):
-                        hurrying = await stack.enter_async_context(trio.open_nursery())
-                        stack.callback(hurrying.cancel_scope.cancel)
-                        hurrying.start_soon(_hurry, roster, sets)
-                    while True:
-                        each = await anext(sets)
-                        delays = reconnect.retry.delays(random)
-                        _take(roster, each)
-                        await trio.sleep(_BETWEEN)
-            except StopAsyncIteration:
-                logger.info("pool: the source of targets has ended; the last targets stay")
-                return
-            except Exception:  # of the application's source
-                logger.exception("the source of targets has failed; the last targets stay")
-            delay = next(delays, None)
-            if delay is None:
-                return
-            await trio.sleep(delay)
-
-
-def _take(roster: Roster, targets: _Targets) -> None:
-    """Take over a set, unless the application has made a mistake in it."""
-    try:
-        roster.set_targets([as_target(target) for target in targets])
-    except (TypeError, ValueError):
-        logger.exception("the targets of a source are wrong; the last targets stay")
-
-
-async def _until_closed(roster: Roster, scope: trio.CancelScope) -> None:
-    await roster.ended.wait()
-    scope.cancel(reason="the pool closes")
-
-
-async def _hurry(roster: Roster, source: Watch) -> None:
-    while True:
-        await roster.lost.wait()
-        source.hurry()
+            await self._roster.lost.wait()
+            source.hurry()

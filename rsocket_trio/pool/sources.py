@@ -43,6 +43,9 @@ class Watch(AsyncIterator[tuple[Target, ...]]):
     Args:
         every: The time between two questions, in seconds.
         what: What is asked, for the log.
+
+    Attributes:
+        failure: Why the last question has no answer; empty if it has one.
     """
 
     def __init__(self, every: float, what: str) -> None:
@@ -54,7 +57,7 @@ class Watch(AsyncIterator[tuple[Target, ...]]):
     def _begin(self) -> None:
         self._asked = False
         self._given: tuple[Target, ...] | None = None
-        self._told = ""  # the last failure, as it is in the log
+        self.failure = ""  # it is in the log then, once
         self._hurry = trio.Event()
 
     def __aiter__(self) -> Watch:
@@ -91,10 +94,10 @@ class Watch(AsyncIterator[tuple[Target, ...]]):
         """
         try:
             self._given = await self._ask()
-            self._told = ""
+            self.failure = ""
         except (OSError, ValueError) as error:  # also UnicodeError
-            if (text := str(error)) != self._told:  # once, not with each question
-                self._told = text
+            if (text := str(error)) != self.failure:  # once, not with each question
+                self.failure = text
                 logger.warning("pool: %s: the last targets stay: %s", self._what, error)
         finally:
             self._asked = True
@@ -102,7 +105,7 @@ class Watch(AsyncIterator[tuple[Target, ...]]):
 
     def __str__(self) -> str:
         """Return what is asked, and why there was no answer to the last question."""
-        return f"{self._what} ({self._told})" if self._told else self._what
+        return f"{self._what} ({self.failure})" if self.failure else self._what
 
     def hurry(self) -> None:
         """Ask soon: a target is lost, so another one may be in its place."""

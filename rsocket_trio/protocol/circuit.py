@@ -19,10 +19,10 @@ import attrs
 
 from ..field_checks import COUNT, check_order, number
 
-__all__ = ["Circuit", "Outlier"]
+__all__ = ["PATIENCE", "Circuit", "Outlier"]
 
 
-_PATIENCE: Final = 0.25
+PATIENCE: Final = 0.25
 """Seconds. A caller with less time than this has left, whatever the target does."""
 
 
@@ -119,16 +119,25 @@ class Outlier:
         self._ticket += 1
         return True
 
-    def late(self, ticket: int, began: float, now: float) -> bool:
-        """The deadline of a request that began then has passed; return as `failed`.
+    def silent(self, began: float, now: float, patience: float = PATIENCE) -> bool:
+        """Return whether a deadline that has passed says that the target does not answer.
 
         A target that has answered others meanwhile is well: only this request takes long. So one
         caller with short deadlines, or one slow route, does not close it for all.
+
+        Args:
+            began: When the request began.
+            now: The time.
+            patience: A caller with less time than this has left, whatever the target does.
         """
-        if self._heard >= began or now - began < _PATIENCE:
-            self.left(ticket, now)
-            return False
-        return self.failed(ticket, now)
+        return self._heard < began and now - began >= patience
+
+    def late(self, ticket: int, began: float, now: float) -> bool:
+        """The deadline of a request that began then has passed; return as `failed`."""
+        if self.silent(began, now):
+            return self.failed(ticket, now)
+        self.left(ticket, now)
+        return False
 
     def left(self, ticket: int, now: float) -> None:
         """A request has ended, and says nothing about the target: another one may test it."""

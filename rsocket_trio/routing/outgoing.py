@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
+from ..connection.patient_requests import Request
 from ..field_checks import argument, instance_of
 from ..metadata.builder import Metadata
 from ..protocol.interaction import Interaction
@@ -40,28 +41,20 @@ class OutgoingCall(AnyCall, given="middleware around requests is given one"):
         requester: Sends the request.
     """
 
-    __slots__ = ("_interaction", "_metadata", "_route", "requester")
+    __slots__ = ("_request", "requester")
 
-    def __init__(
-        self,
-        requester: Requester,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-    ) -> None:
+    def __init__(self, requester: Requester, request: Request) -> None:
         super().__init__()
         self.requester = requester
-        self._interaction = interaction
-        self._route = route
-        self._metadata = metadata
+        self._request = request
 
     def __repr__(self) -> str:
-        return f"<OutgoingCall {self._interaction.value} {self._route or ''}>"
+        return f"<OutgoingCall {self.interaction.value} {self.template}>"
 
     @property
     def interaction(self) -> Interaction:
         """The interaction."""
-        return self._interaction
+        return self._request.interaction
 
     @property
     def route(self) -> Route:
@@ -69,12 +62,12 @@ class OutgoingCall(AnyCall, given="middleware around requests is given one"):
 
         A route in the metadata of a payload, which are bytes, is not known here.
         """
-        return Route(self._route or "")
+        return Route(self.template)
 
     @property
     def template(self) -> str:
         """The route that the caller gave; empty if there is none."""
-        return self._route or ""
+        return self._request.route or ""
 
     @property
     def metadata(self) -> Metadata:
@@ -82,22 +75,17 @@ class OutgoingCall(AnyCall, given="middleware around requests is given one"):
 
         Those in a payload, which are bytes, are sent too, and are not among these.
         """
-        return self._metadata or _NONE
+        return self._request.metadata or _NONE
 
     @metadata.setter
     def metadata(self, metadata: Metadata) -> None:
         argument("metadata", metadata, instance_of(Metadata))
-        self._metadata = metadata
+        self._request.metadata = None if metadata == _NONE else metadata
 
     @property
     def transport(self) -> TransportInfo:
         """Facts about the connection."""
         return self.requester.transport
-
-    @property
-    def sent(self) -> Metadata | None:
-        """The metadata; ``None`` if there are none."""
-        return None if self._metadata == _NONE else self._metadata
 
 
 OutgoingMiddleware: TypeAlias = Around[OutgoingCall]
@@ -125,23 +113,12 @@ class Outgoing:
         self._middleware: tuple[Any, ...] = middleware
         self._inner = inner
 
-    async def answer(
-        self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-        send: Callable[[Metadata | None], Awaitable[T]],
-        *,
-        idempotent: bool | None = False,
-    ) -> T:
+    async def answer(self, request: Request, send: Callable[[Metadata | None], Awaitable[T]]) -> T:
         """Send a request and wait for what ``send`` waits for, within the blocks.
 
         Args:
-            interaction: The interaction.
-            route: The route, for the blocks.
-            metadata: The metadata that the caller gave.
+            request: The request.
             send: Sends it, with the metadata as the blocks have changed them.
-            idempotent: See `rsocket_trio.connection.patient_requests.PatientRequests.answer`.
 
         Raises:
             Exception: The error of the request, or that of a block.
@@ -149,57 +126,30 @@ class Outgoing:
         Checkpoint: as ``send`` and the blocks do.
         If cancelled: as ``send`` and the blocks do.
         """
-        call = _new_call(self._requester, interaction, route, metadata)
-        async with Blocks(call, self._middleware):
-            if self._inner is None:
-                return await send(call.sent)
-            return await self._inner.answer(
-                interaction, route, call.sent, send, idempotent=idempotent
-            )
-        raise AssertionError("middleware cannot absorb the error of a request with an answer")
-
-    async def send(
-        self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
-        send: Callable[[Metadata | None], Awaitable[object]],
-        *,
-        idempotent: bool | None = False,
-    ) -> None:
-        """Send a request that has no answer; a block may absorb its error.
-
-        Checkpoint: as `answer`.
-        If cancelled: as `answer`.
-        """
-        call = _new_call(self._requester, interaction, route, metadata)
-        async with Blocks(call, self._middleware):
-            if self._inner is None:
-                await send(call.sent)
-            else:
-                await self._inner.send(interaction, route, call.sent, send, idempotent=idempotent)
+        inner = self._inner
+        async with Blocks(_new_call(self._requester, request), self._middleware):
+            if inner is None:
+                return await send(request.metadata)
+            return await inner.answer(request, send)
+        # A block may absorb the error of a request that has no answer.
+        assert request.interaction is Interaction.FIRE_AND_FORGET
+        return cast("T", None)
 
     @asynccontextmanager
     async def opened(
         self,
-        interaction: Interaction,
-        route: str | None,
-        metadata: Metadata | None,
+        request: Request,
         open_: Callable[[Metadata | None], AbstractAsyncContextManager[T]],
-        *,
-        idempotent: bool | None = False,
     ) -> AsyncIterator[T]:
         """Open a stream within the blocks, which are left after it.
 
         The arguments are those of `answer`.
         """
-        call = _new_call(self._requester, interaction, route, metadata)
+        call = _new_call(self._requester, request)
         inner = self._inner
 
         def opened() -> AbstractAsyncContextManager[T]:
-            if inner is None:
-                return open_(call.sent)
-            return inner.opened(interaction, route, call.sent, open_, idempotent=idempotent)
+            return open_(request.metadata) if inner is None else inner.opened(request, open_)
 
         async with Blocks(call, self._middleware), opened() as stream:
             try:
@@ -252,16 +202,16 @@ class _Surrounded:
         send = partial(
             self._requester.request_response, payload, route=route, idempotent=idempotent
         )
-        kind = Interaction.REQUEST_RESPONSE
-        return self._outgoing.answer(kind, route, metadata, lambda sent: send(metadata=sent))
+        request = Request(Interaction.REQUEST_RESPONSE, route, metadata)
+        return self._outgoing.answer(request, lambda sent: send(metadata=sent))
 
     def request_response_streamed(
         self, payload: Payload, *, route: str, metadata: Metadata | None
     ) -> AbstractAsyncContextManager[PayloadBody | None]:
         """See `rsocket_trio.Requester.request_response_streamed`."""
         open_ = partial(self._requester.request_response_streamed, payload, route=route)
-        kind = Interaction.REQUEST_RESPONSE
-        return self._outgoing.opened(kind, route, metadata, lambda sent: open_(metadata=sent))
+        request = Request(Interaction.REQUEST_RESPONSE, route, metadata)
+        return self._outgoing.opened(request, lambda sent: open_(metadata=sent))
 
     async def fire_and_forget(
         self, payload: Payload, *, route: str, metadata: Metadata | None
@@ -272,16 +222,16 @@ class _Surrounded:
         If cancelled: as that is.
         """
         send = partial(self._requester.fire_and_forget, payload, route=route)
-        kind = Interaction.FIRE_AND_FORGET
-        await self._outgoing.send(kind, route, metadata, lambda sent: send(metadata=sent))
+        request = Request(Interaction.FIRE_AND_FORGET, route, metadata)
+        await self._outgoing.answer(request, lambda sent: send(metadata=sent))
 
     def request_stream(
         self, payload: Payload, *, route: str, metadata: Metadata | None, **demand: Any
     ) -> AbstractAsyncContextManager[PayloadStream]:
         """See `rsocket_trio.Requester.request_stream`."""
         open_ = partial(self._requester.request_stream, payload, route=route, **demand)
-        kind = Interaction.REQUEST_STREAM
-        return self._outgoing.opened(kind, route, metadata, lambda sent: open_(metadata=sent))
+        request = Request(Interaction.REQUEST_STREAM, route, metadata)
+        return self._outgoing.opened(request, lambda sent: open_(metadata=sent))
 
     def request_channel(
         self,
@@ -293,8 +243,8 @@ class _Surrounded:
     ) -> AbstractAsyncContextManager[PayloadStream]:
         """See `rsocket_trio.Requester.request_channel`."""
         open_ = partial(self._requester.request_channel, source, route=route, **demand)
-        kind = Interaction.REQUEST_CHANNEL
-        return self._outgoing.opened(kind, route, metadata, lambda sent: open_(metadata=sent))
+        request = Request(Interaction.REQUEST_CHANNEL, route, metadata)
+        return self._outgoing.opened(request, lambda sent: open_(metadata=sent))
 
 
 def surrounded(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 import trio
@@ -26,6 +28,7 @@ from rsocket_trio import (
     Reconnect,
     Rejected,
     Responder,
+    Retry,
     Route,
     Router,
     RSocketError,
@@ -622,27 +625,66 @@ class Gone(CustomError):
     default_code = 0x500
 
 
-@pytest.mark.parametrize("error", [Gone("no such position", code=0x500), Canceled("at once")])
-async def test_a_stream_that_cannot_go_on(error, autojump_clock):
-    """The error of a server is the caller's; also a cancellation that would come again at once."""
+async def test_a_stream_that_cannot_go_on(autojump_clock):
+    """The error of a server is the caller's."""
+    async with ending_with(Gone("no such position", code=0x500)) as (opened, behind):
+        async with resubscribed(behind, position=len) as items:
+            with pytest.raises(CustomError):
+                await anext(items)
+        assert [after for after, _ in opened] == [None]
 
-    class Refuses(Responder):
+
+@asynccontextmanager
+async def ending_with(*script):
+    """Streams of a server that end so, one after the other; a number is an item."""
+    script = list(script)
+
+    class Ends(Responder):
         async def request_stream(self, payload):
-            raise error
-            yield
+            for step in iter(lambda: script.pop(0), None):
+                if isinstance(step, Exception):
+                    raise step
+                yield Payload(b"%d" % step)
 
-    async with network(Refuses()) as net:
+    opened = []
+    async with network(Ends()) as net:
         async with connect(net.dial, reconnect=Reconnect()) as requester:
-            opened = []
 
             def behind(after):
-                opened.append(after)
+                opened.append((after, trio.current_time()))
                 return requester.request_stream(Payload(b"?"))
 
-            async with resubscribed(behind, position=len) as items:
-                with pytest.raises(type(error) if type(error) is Canceled else CustomError):
-                    await anext(items)
-            assert opened == [None]
+            yield opened, behind
+
+
+async def test_streams_that_end_without_an_item(autojump_clock):
+    """Another one follows later and later, until there is an item: then it follows at once."""
+    end = Canceled("the server stops")
+    script = [end] * 6 + [1, end, 2, end, end, 3, None]
+    async with ending_with(*script) as (opened, behind):
+        async with resubscribed(
+            behind, position=lambda item: item.data, retry=Retry(jitter=0, max_attempts=6)
+        ) as items:
+            first = None
+            while first is None:  # a reader with a timeout does not shorten a wait
+                with trio.move_on_after(0.15):
+                    first = await anext(items)
+            assert first.data == b"1"
+            assert [item.data async for item in items] == [b"2", b"3"]
+        assert [after for after, _ in opened] == [None] * 7 + [b"1", b"2", b"2"]
+        waits = [after - before for (_, before), (_, after) in pairwise(opened)]
+        expected = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 0, 0, 0.1]
+        assert waits == [pytest.approx(each, abs=0.01) for each in expected]
+
+
+async def test_streams_without_an_item_are_limited(autojump_clock):
+    """By their number in a row, if the caller says so, however long each lasts."""
+    async with ending_with(*[Canceled("over")] * 9) as (opened, behind):
+        retry = Retry(max_attempts=3)
+        async with resubscribed(behind, position=len, retry=retry) as items:
+            with pytest.raises(Canceled, match="over"):
+                await anext(items)
+        assert len(opened) == 4
 
 
 async def test_streams_of_a_server_that_stops_go_on():

@@ -126,9 +126,7 @@ async def tell(events, choose):
                 except (ConnectionClosed, Canceled, Rejected) as error:
                     died = story.deaths - before
                     lost = error.sent and not error.unprocessed
-                    # The one repeat of an idempotent call may be refused as well.
-                    refused = isinstance(error, Rejected)
-                    if not lost or died < 1 + idempotent - refused:
+                    if not lost or died < 1 + idempotent:
                         wrong.append((data, idempotent, died, repr(error)))
                 except trio.ClosedResourceError:
                     assert pool.closed

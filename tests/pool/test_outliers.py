@@ -204,6 +204,91 @@ async def test_leases(autojump_clock):
                 await ask(pool)
 
 
+async def test_requests_wait_for_whichever_lease_comes_first(autojump_clock):
+    """Not at the target that was chosen while none had one; and in the order in which they came."""
+    granters = [LeaseGranter(Lease(0, 0)) for _ in range(3)]
+    async with fleet(3) as servers:
+        for server, granter in zip(servers, granters, strict=True):
+            server.lease = granter
+        async with pool_of(servers, lease=LeaseOptions(max_waiting=6)) as pool:
+            await settled(pool, 3)
+            answers = []
+
+            async def asking(number):
+                answers.append((number, await ask(pool)))
+
+            async with trio.open_nursery() as nursery:
+                for number in range(6):
+                    nursery.start_soon(asking, number)
+                    await trio.testing.wait_all_tasks_blocked()
+                with pytest.raises(MissingLease, match=r"6 requests wait .*LeaseOptions"):
+                    await ask(pool)
+                assert not any(each.in_flight for each in pool.targets())
+                granters[1].grant(Lease(4, 100))
+                await trio.sleep(1)
+                assert sorted(answers) == [(number, "s1") for number in range(4)]
+                granters[0].grant(Lease(1, 100))
+                await trio.sleep(1)
+                granters[2].grant(Lease(10, 100))
+            assert answers[4:] == [(4, "s0"), (5, "s2")]
+
+
+async def test_a_lease_that_nobody_takes_is_the_next_ones(autojump_clock):
+    """A request that is given up while it waits for room has not used it."""
+    async with fleet(1) as servers:
+        servers[0].lease = LeaseGranter(Lease(1, 100))
+        async with pool_of(servers, lease=LeaseOptions()) as pool:
+            await settled(pool, 1)
+            room = pool._roster.ready[0].connection.outbox.room
+            assert room.try_take(room.limit)
+
+            async def leaving():
+                with trio.move_on_after(1) as scope:
+                    await ask(pool)
+                assert scope.cancelled_caught
+
+            with trio.fail_after(10):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(leaving)
+                    await trio.testing.wait_all_tasks_blocked()
+                    nursery.start_soon(ask, pool)
+                    await trio.sleep(2)
+                    room.give_back(room.limit)
+
+
+@pytest.mark.parametrize("seconds", [0.001, 0.02])
+async def test_a_caller_with_little_time_says_nothing_about_a_target(seconds, autojump_clock):
+    """Only a target that had the time to answer, and has answered nobody meanwhile, has failed."""
+    async with fleet(2) as servers:
+        async with pool_of(servers) as pool:
+            await settled(pool, 2)
+            with trio.move_on_after(0.001):  # before anything is known
+                await ask(pool)
+            await outcomes(pool, 10)
+            servers[0].delay = servers[1].delay = lambda: 0.03
+            for _ in range(50):
+                with trio.move_on_after(seconds) as scope:
+                    await ask(pool)
+                assert scope.cancelled_caught
+            assert [each.failed for each in pool.targets()] == [0, 0]
+            assert max(each.latency for each in pool.targets()) < 0.05
+
+
+async def test_a_target_that_hangs_is_avoided_by_those_with_little_time(autojump_clock):
+    """Who leaves before an answer could come makes it look slower, if not failed."""
+    async with fleet(3) as servers:
+        async with pool_of(servers) as pool:
+            await settled(pool, 3)
+            await outcomes(pool, 30)
+            servers[0].delay = lambda: 1000
+            late = 0
+            for _ in range(200):
+                with trio.move_on_after(0.05) as scope:
+                    await ask(pool)
+                late += scope.cancelled_caught
+            assert 0 < late < 10
+
+
 def test_a_latency():
     """A peak counts at once, and is forgotten; a mean follows slowly."""
     latency = PeakLatency()

@@ -12,6 +12,7 @@ import trio.testing
 from rsocket_trio import (
     Budget,
     Caller,
+    Canceled,
     Circuit,
     ConnectionClosed,
     ConnectionLost,
@@ -251,6 +252,46 @@ async def test_only_what_is_idempotent_is_repeated(autojump_clock):
                 servers[0].kill()
             assert sorted(map(str, outcomes.values())) == ["(True, False)", "s1", "s1", "s1"]
             assert all(count == 1 for count in servers[0].begun.values())
+
+
+@pytest.mark.parametrize("first", ["refused", "lost"])
+@pytest.mark.parametrize("repeats", [None, Repeats(retry=Retry(initial_delay=0.01))])
+async def test_a_request_may_be_refused_and_lost(first, repeats, autojump_clock):
+    """In any order: each has its own repeat, and what is lost needs `idempotent`."""
+    async with fleet(3) as servers:
+        async with pool_of(servers, options=TURNS, repeats=repeats) as pool:
+            await settled(pool, 3)
+            order = [await ask(pool) for _ in range(3)]
+            one, other, _ = (next(s for s in servers if s.name == name) for name in order)
+            refusing, losing = (one, other) if first == "refused" else (other, one)
+            refusing.behaviour, losing.behaviour = "refuses", "cancels"
+            assert await ask(pool, b"?", idempotent=True) == order[2]
+            if first == "lost":
+                return
+            refusing.behaviour = "well"
+            assert [await ask(pool)] == order[:1]
+            refusing.behaviour = "refuses"
+            await trio.sleep(1)
+            losing.begun.clear()
+            with pytest.raises(Canceled) as caught:
+                while True:
+                    await ask(pool, b"!")
+            assert caught.value.sent
+            assert not caught.value.unprocessed
+            assert losing.begun[b"!"] == 1
+
+
+async def test_refusals_of_all_cost_one_request_more(autojump_clock):
+    """A policy repeats within its budget; what is free is free once, not with each try."""
+    policy = Repeats(retry=Retry(initial_delay=0.01, max_attempts=5), circuit=None)
+    async with fleet(3) as servers:
+        async with pool_of(servers, options=TURNS, repeats=policy) as pool:
+            await settled(pool, 3)
+            for server in servers:
+                server.behaviour = "refuses"
+            with pytest.raises(Rejected):
+                await ask(pool)
+            assert sum(each.failed for each in pool.targets()) == 1 + 1 + 3  # the budget is 3
 
 
 async def test_nothing_is_repeated_behind_the_first_item(autojump_clock):

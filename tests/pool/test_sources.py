@@ -10,7 +10,15 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ConnectionClosed, Payload, PoolOptions, connect_pool, parse_uri
+from rsocket_trio import (
+    ConnectionClosed,
+    Payload,
+    PoolOptions,
+    Reconnect,
+    Retry,
+    connect_pool,
+    parse_uri,
+)
 from rsocket_trio.pool import Target, dns, target_file
 from rsocket_trio.pool.choosing import part_of
 from tests.pool.fleet import ask, fleet, pool_of
@@ -399,6 +407,64 @@ async def test_a_source_that_fails_or_ends(autojump_clock, caplog):
         async with pool_of(one()) as pool:
             await trio.sleep(100)
             assert await ask(pool) == "s0"
+
+
+class Away:
+    """A source that has targets twice, and nothing in between."""
+
+    def __init__(self, servers):
+        self.servers = servers
+        self.away = False
+        self.asked = 0
+
+    def __aiter__(self):
+        self.asked += 1
+        if self.away:
+            raise OSError("the registry is away")
+        return self._sets()
+
+    async def _sets(self):
+        if self.asked == 1:
+            yield self.servers[:1]
+            self.away = True
+            raise OSError("the registry goes")
+        yield self.servers
+
+
+async def test_a_source_is_never_given_up(autojump_clock, caplog):
+    """Behind its last attempt it is asked again each minute; the pool says how its source does."""
+    async with fleet(2) as servers:
+        source = Away(servers)
+        reconnect = Reconnect(retry=Retry(initial_delay=0.1, max_attempts=3))
+        async with pool_of(source, reconnect=reconnect) as pool:
+            assert await ask(pool) == "s0"
+            assert pool.statistics().source == "followed"
+            await trio.sleep(200)
+            assert pool.statistics().source == "failing"
+            assert pool.statistics().source_failure == "OSError: the registry is away"
+            assert 1 + 3 + 3 <= source.asked <= 1 + 3 + 4
+            assert "asked again in 60 s" in caplog.text
+            assert await ask(pool) == "s0"
+            source.away = False
+            await trio.sleep(61)
+            assert (pool.statistics().source, pool.statistics().source_failure) == ("ended", "")
+            assert {await ask(pool) for _ in range(50)} == {"s0", "s1"}
+        async with pool_of(servers) as pool:
+            assert pool.statistics().source == "fixed"
+
+
+async def test_dns_that_does_not_answer_is_shown(resolver, autojump_clock):
+    """It raises nothing, so that it can go on; the pool says it all the same."""
+    await resolver.begin()
+    resolver.answer = socket.gaierror("away")
+    async with connect_pool(dns("tcp://orders.example:1", every=1)) as pool:
+        with trio.move_on_after(5) as scope:
+            await ask(pool)
+        assert scope.cancelled_caught
+        assert pool.statistics().source_failure == "away"
+        resolver.answer = ["10.0.0.1"]
+        await trio.sleep(5)
+        assert pool.statistics().source == "followed"
 
 
 def test_the_part_of_a_client():
