@@ -7,19 +7,19 @@ answer. `Ctrl-C` ends the call, and not the connection.
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
-from functools import partial
+from functools import partial, wraps
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import trio
 
 from .client import connect
 from .field_checks import SECONDS, argument, optional
 from .portal import Call, Held, Portal
-from .routing.caller import Caller
+from .routing.caller import Caller, ItemStream
 from .routing.declared_calls import NOTHING
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Blocking", "BlockingClient", "BlockingStream", "blocking", "blocking_connect"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -150,6 +151,25 @@ class BlockingStream(Generic[R]):
             self._reading.release()
 
 
+class _Opened:
+    """Make a method of a `Caller`, all its overloads included, one that waits in its thread."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text  # its docstring
+
+    def __call__(
+        self, method: Callable[Concatenate[Caller, P], AbstractAsyncContextManager[ItemStream[R]]]
+    ) -> Callable[Concatenate[BlockingClient, P], AbstractContextManager[BlockingStream[R]]]:
+        @wraps(method)
+        def open_(
+            client: BlockingClient, /, *args: P.args, **options: P.kwargs
+        ) -> AbstractContextManager[BlockingStream[R]]:
+            return client.open(partial(method, client.caller, *args, **options))
+
+        open_.__doc__ = self.text
+        return open_
+
+
 class BlockingClient(Blocking["Requester"]):
     """The requests of a `rsocket_trio.Caller`, for code that waits in its thread.
 
@@ -232,57 +252,25 @@ class BlockingClient(Blocking["Requester"]):
         send = partial(self.caller.fire_and_forget, route, value, metadata=metadata)
         self.run(send, timeout=timeout)
 
-    @overload
-    def request_stream(
-        self, route: str, value: object = ..., *, returns: TypeForm[R], **options: Any
-    ) -> AbstractContextManager[BlockingStream[R]]: ...
-    @overload
-    def request_stream(
-        self, route: str, value: object = ..., **options: Any
-    ) -> AbstractContextManager[BlockingStream[object]]: ...
-    def request_stream(
-        self, route: str, value: object = NOTHING, **options: Any
-    ) -> AbstractContextManager[BlockingStream[Any]]:
+    request_stream = _Opened(
         """Open a stream of objects: ``with client.request_stream(...) as items``.
 
-        Args:
-            route: The route.
-            value: The data; empty without it.
-            options: Those of `Caller.request_stream`.
+        The arguments are those of `Caller.request_stream`.
 
         Raises:
             Exception: Those of `Caller.request_stream`, and of `Blocking.open`.
         """
-        return self.open(partial(self.caller.request_stream, route, value, **options))
+    )(Caller.request_stream)
+    request_channel = _Opened(
+        """Exchange streams of objects: ``with client.request_channel(...) as items``.
 
-    @overload
-    def request_channel(
-        self,
-        route: str,
-        values: AsyncIterable[object] | Iterable[object],
-        *,
-        returns: TypeForm[R],
-        **options: Any,
-    ) -> AbstractContextManager[BlockingStream[R]]: ...
-    @overload
-    def request_channel(
-        self, route: str, values: AsyncIterable[object] | Iterable[object], **options: Any
-    ) -> AbstractContextManager[BlockingStream[object]]: ...
-    def request_channel(
-        self, route: str, values: AsyncIterable[object] | Iterable[object], **options: Any
-    ) -> AbstractContextManager[BlockingStream[Any]]:
-        """Exchange streams of objects, as `request_stream`.
-
-        Args:
-            route: The route.
-            values: The items to send, as credit allows. They are iterated in the thread of the
-                connection, so they must not wait.
-            options: Those of `Caller.request_channel`.
+        The arguments are those of `Caller.request_channel`. The items to send are iterated in the
+        thread of the connection, so their source must not wait.
 
         Raises:
             Exception: Those of `Caller.request_channel`, and of `Blocking.open`.
         """
-        return self.open(partial(self.caller.request_channel, route, values, **options))
+    )(Caller.request_channel)
 
 
 @contextmanager

@@ -7,24 +7,20 @@ task of asyncio does not give up the loop. Cancelling a task of asyncio cancels 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import trio
 
 from .client import connect
 from .portal import Held, Portal
-from .routing.caller import Caller
-from .routing.declared_calls import NOTHING
+from .routing.caller import Caller, ItemStream
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeForm
-
     from .connection.dialling import Dial
-    from .metadata.builder import Metadata
     from .requester import Requester
     from .uri import Uri
 
@@ -37,6 +33,7 @@ __all__ = [
     "in_asyncio",
 ]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -142,6 +139,50 @@ class AsyncioStream(AsyncIterator[R], Generic[R]):
             self._reading = False
 
 
+class _Asked:
+    """Make a method of a `Caller`, all its overloads included, one for asyncio."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text  # its docstring
+
+    def __call__(
+        self, method: Callable[Concatenate[Caller, P], Awaitable[R]]
+    ) -> Callable[Concatenate[AsyncioClient, P], Coroutine[Any, Any, R]]:
+        @wraps(method)
+        async def ask(client: AsyncioClient, /, *args: P.args, **options: P.kwargs) -> R:
+            return await client.run(partial(method, client.caller, *args, **options))
+
+        ask.__doc__ = self.text
+        return ask
+
+
+class _Opened:
+    """Do so for a stream; its source, if it is an async one, is iterated by asyncio."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text  # its docstring
+
+    def __call__(
+        self, method: Callable[Concatenate[Caller, P], AbstractAsyncContextManager[ItemStream[R]]]
+    ) -> Callable[Concatenate[AsyncioClient, P], AbstractAsyncContextManager[AsyncioStream[R]]]:
+        @wraps(method)
+        def open_(
+            client: AsyncioClient, /, *args: P.args, **options: P.kwargs
+        ) -> AbstractAsyncContextManager[AsyncioStream[R]]:
+            sent: Any = map(_given_by_asyncio, args)
+            named: Any = {name: _given_by_asyncio(each) for name, each in options.items()}
+            return client.open(partial(method, client.caller, *sent, **named))
+
+        open_.__doc__ = self.text
+        return open_
+
+
+def _given_by_asyncio(value: Any) -> Any:
+    if isinstance(value, AsyncIterable):
+        return _iterated_by(asyncio.get_running_loop(), value)
+    return value
+
+
 class AsyncioClient(AsyncioBlock["Requester"]):
     """The requests of a `rsocket_trio.Caller`, for tasks of asyncio.
 
@@ -155,42 +196,8 @@ class AsyncioClient(AsyncioBlock["Requester"]):
         super().__init__(portal, requester)
         self.caller = Caller(requester)
 
-    @overload
-    async def request_response(
-        self,
-        route: str,
-        value: object = ...,
-        *,
-        returns: TypeForm[R],
-        metadata: Metadata | None = None,
-        idempotent: bool = False,
-    ) -> R: ...
-    @overload
-    async def request_response(
-        self,
-        route: str,
-        value: object = ...,
-        *,
-        metadata: Metadata | None = None,
-        idempotent: bool = False,
-    ) -> object: ...
-    async def request_response(
-        self,
-        route: str,
-        value: object = NOTHING,
-        *,
-        returns: Any = Any,
-        metadata: Metadata | None = None,
-        idempotent: bool = False,
-    ) -> Any:
+    request_response = _Asked(
         """Send a value to a route and wait for the answer: `Caller.request_response`.
-
-        Args:
-            route: The route.
-            value: The data; empty without it.
-            returns: The type of the answer.
-            metadata: Metadata besides the route.
-            idempotent: It may be handled twice.
 
         Raises:
             Exception: Those of `Caller.request_response`, and of `AsyncioBlock.run`.
@@ -198,20 +205,9 @@ class AsyncioClient(AsyncioBlock["Requester"]):
         Checkpoint: of asyncio: always.
         If cancelled: a CANCEL is sent.
         """
-        send: Any = self.caller.request_response
-        options = {"returns": returns, "metadata": metadata, "idempotent": idempotent}
-        answer: Any = await self.run(partial(send, route, value, **options))
-        return answer
-
-    async def fire_and_forget(
-        self, route: str, value: object = NOTHING, *, metadata: Metadata | None = None
-    ) -> None:
+    )(Caller.request_response)
+    fire_and_forget = _Asked(
         """Send a value to a route that does not answer: `Caller.fire_and_forget`.
-
-        Args:
-            route: The route.
-            value: The data; empty without it.
-            metadata: Metadata besides the route.
 
         Raises:
             Exception: Those of `Caller.fire_and_forget`, and of `AsyncioBlock.run`.
@@ -219,61 +215,27 @@ class AsyncioClient(AsyncioBlock["Requester"]):
         Checkpoint: of asyncio: always.
         If cancelled: it may be sent or not.
         """
-        await self.run(partial(self.caller.fire_and_forget, route, value, metadata=metadata))
-
-    @overload
-    def request_stream(
-        self, route: str, value: object = ..., *, returns: TypeForm[R], **options: Any
-    ) -> AbstractAsyncContextManager[AsyncioStream[R]]: ...
-    @overload
-    def request_stream(
-        self, route: str, value: object = ..., **options: Any
-    ) -> AbstractAsyncContextManager[AsyncioStream[object]]: ...
-    def request_stream(
-        self, route: str, value: object = NOTHING, **options: Any
-    ) -> AbstractAsyncContextManager[AsyncioStream[Any]]:
+    )(Caller.fire_and_forget)
+    request_stream = _Opened(
         """Open a stream of objects: ``async with client.request_stream(...) as items``.
 
-        Args:
-            route: The route.
-            value: The data; empty without it.
-            options: Those of `Caller.request_stream`.
+        The arguments are those of `Caller.request_stream`.
 
         Raises:
             Exception: Those of `Caller.request_stream`, and of `AsyncioBlock.open`.
         """
-        return self.open(partial(self.caller.request_stream, route, value, **options))
+    )(Caller.request_stream)
+    request_channel = _Opened(
+        """Exchange streams of objects: ``async with client.request_channel(...) as items``.
 
-    @overload
-    def request_channel(
-        self,
-        route: str,
-        values: AsyncIterable[object] | Iterable[object],
-        *,
-        returns: TypeForm[R],
-        **options: Any,
-    ) -> AbstractAsyncContextManager[AsyncioStream[R]]: ...
-    @overload
-    def request_channel(
-        self, route: str, values: AsyncIterable[object] | Iterable[object], **options: Any
-    ) -> AbstractAsyncContextManager[AsyncioStream[object]]: ...
-    def request_channel(
-        self, route: str, values: AsyncIterable[object] | Iterable[object], **options: Any
-    ) -> AbstractAsyncContextManager[AsyncioStream[Any]]:
-        """Exchange streams of objects, as `request_stream`.
-
-        Args:
-            route: The route.
-            values: The items to send, as credit allows. An async one is iterated by asyncio, in the
-                loop of the caller, and a plain one in the thread of the connection.
-            options: Those of `Caller.request_channel`.
+        The arguments are those of `Caller.request_channel`. An async iterable of items to send is
+        iterated by asyncio, in the loop of the caller, and a plain one in the thread of the
+        connection.
 
         Raises:
             Exception: Those of `Caller.request_channel`, and of `AsyncioBlock.open`.
         """
-        if isinstance(values, AsyncIterable):
-            values = _iterated_by(asyncio.get_running_loop(), values)
-        return self.open(partial(self.caller.request_channel, route, values, **options))
+    )(Caller.request_channel)
 
 
 @asynccontextmanager

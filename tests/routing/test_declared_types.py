@@ -353,6 +353,51 @@ def test_both_ends_are_typed(checker: Callable[[Path], str], tmp_path: Path) -> 
     assert lines_with_errors(output) == expected, output
 
 
+FACES = """
+from typing import assert_type
+
+from rsocket_trio.blocking import blocking_connect
+from rsocket_trio.from_asyncio import asyncio_connect
+
+
+async def task() -> None:
+    async with asyncio_connect("tcp://a:1") as client:
+        assert_type(await client.request_response("a", 1, returns=int), int)
+        assert_type(await client.request_response("a", 1), object)
+        await client.fire_and_forget("a", 1)
+        async with client.request_stream("a", returns=str, prefetch=3) as items:
+            assert_type(await items.receive(), str)
+        async with client.request_channel("a", [1]) as things:
+            assert_type(await things.receive(), object)
+        await client.request_response("a", nonsense=1)  # wrong
+        await client.fire_and_forget(1)  # wrong
+
+
+with blocking_connect("tcp://a:1") as client:
+    assert_type(client.request_response("a", returns=int, timeout=3), int)
+    with client.request_stream("a", returns=int) as numbers:
+        for number in numbers:
+            assert_type(number, int)
+    with client.request_channel("a", [1]) as things:
+        assert_type(things.receive(), object)
+    client.request_stream(7)  # wrong
+"""
+
+
+@pytest.mark.seconds(300)
+@pytest.mark.programs
+@each_checker
+def test_the_faces_for_asyncio_and_threads_are_typed(
+    checker: Callable[[Path], str], tmp_path: Path
+) -> None:
+    """By the methods of `Caller`, of which theirs are made: each overload, and each argument."""
+    (tmp_path / "program.py").write_text(FACES)
+    lines = enumerate(FACES.splitlines(), 1)
+    expected = {("program.py", number) for number, line in lines if line.endswith("# wrong")}
+    output = checker(tmp_path)
+    assert lines_with_errors(output) == expected, output
+
+
 @pytest.mark.seconds(300)
 @pytest.mark.programs
 @each_checker
