@@ -244,7 +244,7 @@ class PatientRequests:
         """Wait for a place where a request begins; first tries are served as they came.
 
         Args:
-            other_than: A place where it has failed.
+            other_than: A place where it has failed. It may begin there too if no place had a lease.
 
         Raises:
             NotConnected: There is none, and this may not wait (longer).
@@ -275,6 +275,8 @@ class PatientRequests:
                     while not (hopeless := places.hopeless()):
                         await turn.wait()
                         place = places.begin(other_than)
+                        if place is None and leases is not None:
+                            place = places.begin(None)
                         if place is not None:
                             return place
                         turn = places.changed

@@ -434,8 +434,10 @@ class Roster:
     def goes_elsewhere(self, place: Place) -> bool:
         """See `Places.goes_elsewhere`."""
         assert isinstance(place, Turn)
-        others = (each for each in self._ready if each is not place.member)
-        return place.over or any(each.has_lease for each in others)
+        others = [each for each in self._ready if each is not place.member]
+        # Where none has a lease, it waits for whichever gets one first, as a first try does.
+        waits = bool(others) and not place.member.has_lease
+        return place.over or waits or any(each.has_lease for each in others)
 
     def hopeless(self) -> str:
         """See `Places.hopeless`."""

@@ -14,7 +14,15 @@ import trio.testing
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rsocket_trio import Canceled, ConnectionClosed, PoolOptions, Rejected
+from rsocket_trio import (
+    Canceled,
+    ConnectionClosed,
+    Lease,
+    LeaseGranter,
+    LeaseOptions,
+    PoolOptions,
+    Rejected,
+)
 from tests.pool.fleet import ask, fleet, pool_of
 
 COUNT = 4
@@ -182,3 +190,81 @@ def test_any_story(events, seed, choose):
     """
     random.seed(seed)
     trio.run(tell, events, choose, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+LEASES = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.005, 0.3, 3.0]),
+        st.integers(0, 2),
+        st.sampled_from(
+            ["none", "one", "few", "short", "kill", "drain", "cancel", "back", "leave"]
+        ),
+    ),
+    max_size=15,
+)
+
+
+async def tell_of_leases(events):
+    granters = [LeaseGranter() for _ in range(3)]
+    async with fleet(3) as servers:
+        for server, granter in zip(servers, granters, strict=True):
+            server.lease = granter
+        leaving = trio.Event()
+        answered, failed = Counter(), []
+
+        async def caller(pool, number):
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as nursery:
+                    if number % 3 == 0:
+
+                        async def leave():
+                            await leaving.wait()
+                            scope.cancel()
+
+                        nursery.start_soon(leave)
+                    try:
+                        answered[await ask(pool, b"%d" % number, idempotent=True)] += 1
+                    except (ConnectionClosed, Canceled, Rejected) as error:
+                        failed.append(error)
+                    nursery.cancel_scope.cancel()
+
+        async with pool_of(servers, lease=LeaseOptions()) as pool, trio.open_nursery() as nursery:
+            for number, (delay, index, action) in enumerate(events):
+                nursery.start_soon(caller, pool, 2 * number)
+                nursery.start_soon(caller, pool, 2 * number + 1)
+                await trio.sleep(delay)
+                server, granter = servers[index], granters[index]
+                match action:
+                    case "none":
+                        granter.grant(Lease(0, 0))
+                    case "one":
+                        granter.grant(Lease(1, 100))
+                    case "few":
+                        granter.grant(Lease(3, 100))
+                    case "short":
+                        granter.grant(Lease(100, 0.01))
+                    case "kill":
+                        server.kill()
+                    case "drain":
+                        server.drain()
+                    case "cancel":
+                        server.behaviour = "cancels"
+                    case "back":
+                        server.up, server.behaviour = True, "well"
+                    case "leave":
+                        leaving.set()
+            for server in servers:
+                server.up, server.behaviour = True, "well"
+            granters[len(events) % 3].grant(Lease(1000, 1000))
+            with trio.fail_after(30):  # the lease of one target is enough for all that wait
+                while pool.statistics().waiting_requests:
+                    await trio.sleep(0.1)
+        assert all(error.sent for error in failed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(events=LEASES, seed=st.integers(0, 1000))
+def test_any_leases(events, seed):
+    """A request that waits leaves with the first lease of any target, whatever has happened."""
+    random.seed(seed)
+    trio.run(tell_of_leases, events, clock=trio.testing.MockClock(autojump_threshold=0))
