@@ -13,10 +13,11 @@ import pytest
 
 import rsocket_trio
 from tests import programs
+from tests.time_limit import LONGEST
 
 ROOT = Path(rsocket_trio.__file__).parents[1]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DEADLINE = 60
+DEADLINE = 0.9 * LONGEST
 """Seconds within which a program has to end."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
