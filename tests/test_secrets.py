@@ -134,7 +134,7 @@ def test_an_object_does_not_show_its_secrets(object_):
 
 WORDS = ("metadata", "header", "token", "password", "secret", "cookie", "credential", "uri")
 HARMLESS = ("mime_type", "min_token_size", "has_metadata", "metadata_type", "header_size")
-SAFE_TYPES = ("Uri", "Metadata | None", "Dump", "Callable")
+SAFE_TYPES = ("Uri", "Metadata | None", "Dump", "Callable", "bool")
 
 
 def classes():
