@@ -548,6 +548,7 @@ use(
     over=(*ENDED, RsioError),
 )
 use(publishers, "RemotePublisher.subscribe", lambda it: collect(it.one))
+use(publishers, "RemotePublisher.first", lambda it: it.one.first())
 use(publishers, "RemotePublisher.open", lambda it: first_of(it.one.open()))
 use(publishers, "RemotePublisher.open_packed", lambda it: first_of(it.one.open_packed()))
 tells(publishers, "Subscription.request", lambda it: it.subscription.request(1))

@@ -13,6 +13,7 @@ from ..field_checks import FLAG, argument, instance_of
 from ..interactions.block import Block, opened_by_block
 from ..interactions.connection_block import NotEntered, run_within
 from ..interactions.isolation import crashed
+from ..protocol.repeats import Repeats
 from ..protocol.retry import Retry
 from ..responder import lifespan_of
 from ..sockets.tls import check_context
@@ -41,6 +42,7 @@ async def connect(
     retry: Retry | None = None,
     data_mime_type: str | None = None,
     wait: bool = True,
+    repeats: Repeats | None = None,
 ) -> AsyncIterator[Connection]:
     """Connect to a server.
 
@@ -64,6 +66,9 @@ async def connect(
         wait: Wait for the hello of the server. Without it, what is sent in the block leaves at
             once, in one flight with our hello. If the server refuses it then, subscribers get the
             error, and `Connection.wait_ready` raises it.
+        repeats: Repeat `RemotePublisher.first` where it is idempotent, within a budget; hedge it;
+            fail at once while all fail. Other subscriptions are made once; see the operator
+            ``retry`` of `rsocket_trio.reactive_streams.operators`.
 
     Yields:
         The connection.
@@ -83,9 +88,10 @@ async def connect(
     """
     check_config(config)
     argument("wait", wait, FLAG)
+    argument("repeats", repeats, instance_of(Repeats, none=True))
     if publish is not None:
         check_served(publish)
-    host = Host(publish, config, extensions, data_mime_type)
+    host = Host(publish, config, extensions, data_mime_type, repeats)
     block = Block()
     with block.around():
         async with (

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ..metadata.mime_types import MIME, check_mime_type
+from ..repeating import Repeating
 from ..responder import Responder
 from ..sealed import make
 from ..sockets.peer import Peer
@@ -18,6 +19,7 @@ from .routed import accept_router
 from .targets import Resolver, Served, is_acceptor, resolver_of
 
 if TYPE_CHECKING:
+    from ..protocol.repeats import Repeats
     from ..transports.base import FrameTransport
     from .config import RsioConfig
 
@@ -32,6 +34,7 @@ class Host:
         config: Times, sizes and limits.
         extensions: The extensions of the protocol that we support.
         data_mime_type: The MIME type of the results of a Router; JSON by default.
+        repeats: The policy for `RemotePublisher.first`; ``None``: each is asked once.
 
     Raises:
         TypeError: The target has no use for the MIME type, or an argument is of a wrong type.
@@ -44,8 +47,10 @@ class Host:
         config: RsioConfig,
         extensions: Sequence[Extension],
         data_mime_type: str | None,
+        repeats: Repeats | None = None,
     ) -> None:
         self.config: Final = config
+        self._repeats: Final = repeats
         self._extensions: Final = Extensions(extensions)
         self._router: Final = isinstance(target, Responder) or is_acceptor(target)
         if data_mime_type is not None and not self._router:
@@ -68,7 +73,9 @@ class Host:
         resolve: Any = None
         block: AbstractAsyncContextManager[None] | None = None
         link = Link(transport, role, self.config, _not_yet, self._extensions.types)
-        connection = make(Connection, link)
+        repeats = self._repeats
+        repeating = None if repeats is None else Repeating(repeats, link.lifecycle.ended.is_set)
+        connection = make(Connection, link, repeating)
         peer = Peer(transport.info)
         peer._serves(link.drain, link.publications.turn)  # noqa: SLF001 - not for applications
         if self._router:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final, final
 
 from trio.lowlevel import checkpoint_if_cancelled
 
+from ..field_checks import FLAG, argument
 from ..interactions.block import opened_by_block
 from ..reactive_streams.checks import check_subscriber
+from ..reactive_streams.consuming import collect
 from ..reactive_streams.iterating import (
     PREFETCH,
     ElementStream,
@@ -23,6 +25,7 @@ from .receiving import PackedInbox, PackedStream
 
 if TYPE_CHECKING:
     from ..reactive_streams.interfaces import Subscriber
+    from ..repeating import Repeating
 
 __all__ = ["RemotePublisher"]
 
@@ -45,10 +48,11 @@ class RemotePublisher(IterablePublisher[bytes]):
         name: Its name.
     """
 
-    __slots__ = ("_subscribe", "name")
+    __slots__ = ("_repeating", "_subscribe", "name")
 
     def __init__(self, name: str, subscribe: Callable[[str, Subscriber[bytes]], object]) -> None:
         self._subscribe = subscribe
+        self._repeating: Repeating | None = None
         self.name = name
 
     def subscribe(self, subscriber: Subscriber[bytes], /) -> None:
@@ -59,6 +63,38 @@ class RemotePublisher(IterablePublisher[bytes]):
         """
         check_subscriber(subscriber)
         self._subscribe(self.name, subscriber)
+
+    async def first(self, *, idempotent: bool = False) -> bytes | None:
+        """Subscribe, wait for the first element, and cancel: a request that has one answer.
+
+        Args:
+            idempotent: The peer may be asked twice, so a client with ``repeats=`` asks again when
+                its publisher fails, if `rsocket_trio.Repeats.also` has `PublisherError`; and beside
+                the first time, if that is slow, with `rsocket_trio.Repeats.hedge`.
+
+        Returns:
+            The element; ``None`` if there is none.
+
+        Raises:
+            PublisherError: The publisher has failed.
+            CircuitOpen: With ``repeats=``: too many have failed, and nothing was sent.
+            ConnectionClosed: The connection is over.
+            trio.ClosedResourceError: It was closed here.
+            TypeError: ``idempotent`` is no bool.
+
+        Checkpoint: always.
+        If cancelled: the subscription is cancelled; nothing is sent while it waits for a repeat.
+        """
+        argument("idempotent", idempotent, FLAG)
+        repeating = self._repeating
+        if repeating is None:
+            return await self._first()
+        name = without_query(self.name)
+        return await repeating.answer(name, self._first, idempotent=idempotent)
+
+    async def _first(self) -> bytes | None:
+        elements = await collect(self, limit=1, prefetch=1)
+        return elements[0] if elements else None
 
     def open(
         self, prefetch: int = PREFETCH, *, limit: int | None = None

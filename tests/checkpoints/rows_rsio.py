@@ -134,6 +134,11 @@ async def _(scene: Scene) -> Call:
     return make(PackedStream, full()).aclose
 
 
+@row("rsio.publisher.RemotePublisher.first")
+async def _(scene: Scene) -> Call:
+    return (await connection_of(scene)).publisher("ints").first
+
+
 @row("rsio.publisher.RemotePublisher.open", "entering", only_cancelled=True)
 async def _(scene: Scene) -> Call:
     publisher = (await connection_of(scene)).publisher("never")

@@ -28,7 +28,7 @@ def remote(nursery, publisher):
     link = Link(as_transport(ours), "client", rsio.RsioConfig(), lambda name: None, {})
     link.queue.put(link.session.hello())
     nursery.start_soon(link.run)
-    return make(Connection, link).publisher("it")
+    return make(Connection, link, None).publisher("it")
 
 
 def long_words(n):

@@ -13,6 +13,7 @@ from ...sealed import Sealed
 from ..publisher import RemotePublisher
 
 if TYPE_CHECKING:
+    from ...repeating import Repeating
     from ...transports.base import TransportInfo
     from .link import Link
 
@@ -49,10 +50,11 @@ class Connection(
     Any number of tasks may use it at the same time.
     """
 
-    __slots__ = ("__weakref__", "_link")
+    __slots__ = ("__weakref__", "_link", "_repeating")
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, repeating: Repeating | None) -> None:
         self._link = link
+        self._repeating = repeating
 
     @property
     def info(self) -> TransportInfo:
@@ -94,7 +96,9 @@ class Connection(
             raise ValueError(
                 f"the name has {size} octets, and RsioLimits.max_publisher_size is {limit}"
             )
-        return RemotePublisher(name, self._link.subscriptions.subscribe)
+        publisher = RemotePublisher(name, self._link.subscriptions.subscribe)
+        publisher._repeating = self._repeating  # noqa: SLF001 - not for applications
+        return publisher
 
     def send_extension(self, message_type: int, content: bytes) -> None:
         """Send a message of an extension; see `rsocket_trio.rsio.Extension`. It never waits.
