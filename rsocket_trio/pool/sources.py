@@ -165,12 +165,15 @@ class _Lines(Watch):
         """Read the file, if nobody writes it meanwhile."""
         # A FIFO would wait for its writer.
         descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with open(descriptor, "rb") as file:
-            before = os.fstat(file.fileno())
+        try:
+            before = os.fstat(descriptor)
             if not stat.S_ISREG(before.st_mode):
                 raise ValueError("it is no regular file")
-            content = file.read(self._max_size + 1)
-            after = os.fstat(file.fileno())
+            with open(descriptor, "rb", closefd=False) as file:  # refuses a directory, unclosed
+                content = file.read(self._max_size + 1)
+            after = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
         if len(content) > self._max_size:
             raise ValueError(f"it has more than {self._max_size} bytes (target_file(max_size=))")
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):

@@ -123,6 +123,11 @@ async def test_a_file(tmp_path, autojump_clock, caplog):
     file.write_text("# too long\n" * 100)
     await unchanged("more than 1000 bytes")
     file.unlink()
+    file.mkdir()
+    descriptors = os.listdir("/dev/fd")
+    await unchanged("no regular file")
+    assert len(os.listdir("/dev/fd")) == len(descriptors)
+    file.rmdir()
     await unchanged("No such file")
     os.mkfifo(file)  # which a writer would have to open
     await unchanged("no regular file")
