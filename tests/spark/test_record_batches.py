@@ -137,8 +137,24 @@ def test_metadata():
     ]
     default = default_layout(default_schema(include_raw=False, include_metadata=True))
     assert [each["metadata"] for each in read(batches, default, skip=1, leave=1)] == wanted
+    # The sender of an event cannot say that it is another one.
+    forged = CompositeMetadata([MetadataEntry("peer", b"10.0.0.1")]).encode()
+    batch = payloads_to_store(
+        [Payload(b"a", forged)], mime_type="text/csv", facts={"peer": "192.0.2.1"}
+    )
+    [row] = read([batch], default)
+    assert dict(row["metadata"])["peer"] == b"192.0.2.1"
     own = user_layout(StructType().add("_metadata", MapType(StringType(), BinaryType())))
     assert [each["_metadata"] for each in read(batches, own, skip=1, leave=1)] == wanted
+
+
+def test_metadata_count_in_the_size():
+    """Small events with large metadata are not joined until the memory is full."""
+    each = Payload(b"1", bytes(rows.ENOUGH_BYTES))
+    batches = [payloads_to_store([each], mime_type="text/csv") for _ in range(2)]
+    columns = default_layout(default_schema(include_raw=False))
+    stored = stored_one_after_another(batches)
+    assert [each.num_rows for each in record_batches(stored, columns, collector="here")] == [1, 1]
 
 
 @pytest.mark.parametrize("layout", ["text", "JSON"])

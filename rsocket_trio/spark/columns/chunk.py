@@ -54,7 +54,8 @@ class Chunk:
         self._batches.append(stored)
         self._parts.append(part)
         self.rows += stored.wanted
-        self.size += len(stored.data) if part is None else part.texts.nbytes
+        # Metadata count too: the whole batch is in memory.
+        self.size += max(len(stored.data), 0 if part is None else part.texts.nbytes)
 
     def offset(self, row: int) -> int:
         """Return the offset of a row."""
@@ -156,7 +157,8 @@ class Chunk:
             payloads = stored_payloads(stored) if stored.encoding == "payloads" else ()
             if any(each.metadata is not None for each in payloads):
                 rows += range(len(maps), len(maps) + stored.wanted)
-                maps += [facts | _entries(each.metadata) for each in payloads]
+                # The sender names its entries: facts come first, and their values stay.
+                maps += [facts | _entries(each.metadata) | facts for each in payloads]
             else:
                 rows += [len(maps)] * stored.wanted
                 maps.append(facts)
