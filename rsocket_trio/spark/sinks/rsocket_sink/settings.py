@@ -15,7 +15,7 @@ from ...options import Options
 from ...tls_options import TlsSettings
 from ..messages import COMMIT, FORMATS, MAX_ID, MAX_NUMBER
 
-__all__ = ["INTERACTIONS", "RSocketSinkSettings"]
+__all__ = ["INTERACTIONS", "MAX_ROUTE", "RSocketSinkSettings"]
 
 INTERACTIONS: Final = ("request_channel", "fire_and_forget")
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -21,7 +22,7 @@ from ..messages import AbortRequest, CommitRequest, Opening
 from ..row_payloads import PayloadMaker
 from ..running import run
 from .sending import Sent, abort_batch, commit_batch, fire_rows, write_attempt
-from .settings import RSocketSinkSettings
+from .settings import MAX_ROUTE, RSocketSinkSettings
 from .task_facts import TaskFacts
 
 __all__ = [
@@ -240,21 +241,26 @@ def _routed(
     """Return the payloads of a batch with their routes.
 
     Raises:
-        SinkError: A row has no route.
+        SinkError: A row has no route, or one that cannot be sent.
     """
     column = settings.route_column
     if column is None:
         payloads, rows = convert(batch)
         return [(settings.route, each) for each in payloads], rows
-    routes: list[str | None] = batch.column(column).to_pylist()
+    where = f"in the column {column!r} (option routeColumn)"
+    longest = pc.max(pc.binary_length(batch.column(column))).as_py() or 0
+    if longest > MAX_ROUTE:
+        raise SinkError(f"a row has {longest} bytes {where}, and a route has at most {MAX_ROUTE}")
+    try:
+        routes: list[str | None] = batch.column(column).to_pylist()
+    except UnicodeDecodeError as error:
+        raise SinkError(f"a row has bytes that are no text {where}: {error}") from error
+    if not settings.route and not all(routes):
+        raise SinkError(
+            f"a row has null or nothing {where}, and there is no option route for such rows"
+        )
     payloads, rows = convert(batch.drop_columns([column]))
-    found = [(route or settings.route, data) for route, data in zip(routes, payloads, strict=True)]
-    if settings.route or all(routes):
-        return found, rows
-    raise SinkError(
-        f"a row has null or nothing in the column {column!r} (option routeColumn), and there is no"
-        " option route for such rows"
-    )
+    return [(to or settings.route, data) for to, data in zip(routes, payloads, strict=True)], rows
 
 
 def _converter(

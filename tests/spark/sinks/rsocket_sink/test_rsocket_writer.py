@@ -602,6 +602,15 @@ def test_a_column_of_routes(bare):
     assert sorted(found) == [("a", {"v": 1}), ("b", {"v": 3}), ("rest", {"v": 2})]
     with pytest.raises(SinkError, match="null or nothing in the column 'name'"):
         bare.task(bare.batch_writer(**options, route=""), 0, [routed])
+    bad = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
+    for name, text in (
+        (pa.array(["a", "ü" * 128, None]), "has 256 bytes in the column 'name'"),
+        (bad, "no text in the column 'name'"),
+    ):
+        wrong = pa.record_batch([pa.array([1, 2, 3]), name], schema=ARROW)
+        with pytest.raises(SinkError, match=text):
+            bare.task(bare.batch_writer(**options, route="rest"), 0, [wrong])
+    assert len(found) == 3, "no row of such a batch is sent"
     with pytest.raises(ValueError, match="is none: there are v, name"):
         bare.batch_writer(**options | {"routeColumn": "v"})
     with pytest.raises(ValueError, match="needs the interaction fire_and_forget"):
