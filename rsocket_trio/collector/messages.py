@@ -66,6 +66,7 @@ _offset = whole(0, MAX_OFFSET)
 _lease = number(at_least=0, at_most=_MAX_LEASE)
 _epoch = sized(str, 1, MAX_ID)
 _time = number(at_least=_FIRST_TIME, at_most=_LAST_TIME)
+_age = number(at_least=0, at_most=_LAST_TIME - _FIRST_TIME)
 
 
 def _check_facts(_head: object, _attribute: attrs.Attribute[Any], facts: Mapping[str, str]) -> None:
@@ -167,7 +168,7 @@ class SpoolInfo:
     instances: tuple[InstanceInfo, ...] | None = None
     reach: int | None = attrs.field(default=None, validator=optional(_offset))
     since: int | None = attrs.field(default=None, validator=optional(_offset))
-    lag_seconds: float | None = attrs.field(default=None, validator=optional(number(at_least=0)))
+    lag_seconds: float | None = attrs.field(default=None, validator=optional(_age))
     oldest_at: float | None = attrs.field(default=None, validator=optional(_time))
     newest_at: float | None = attrs.field(default=None, validator=optional(_time))
 

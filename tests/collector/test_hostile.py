@@ -322,7 +322,7 @@ def position(lease):
         (lambda n: info(epoch_end=n), (0, 2**63 - 1), (-1, 2**63)),
         (lambda n: info(reach=n), (0, 2**63 - 1), (-1, 2**63)),
         (lambda n: info(since=n), (0, 2**63 - 1), (-1, 2**63)),
-        (lambda n: info(lag_seconds=n), (0, 1e9), (-1, nan)),
+        (lambda n: info(lag_seconds=n), (0, 1e9), (-1, nan, inf, 1e300)),
         (lambda n: info(oldest_at=n, newest_at=n), YEARS, (inf, nan, YEARS[0] - 1, YEARS[1] + 1)),
         (position, (0, 100 * 365 * 86400), (-1, 100 * 365 * 86400 + 1, inf, nan)),
     ],

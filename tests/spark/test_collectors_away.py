@@ -14,6 +14,7 @@ from rsocket_trio.spark.spool_source.offsets import Offsets
 from rsocket_trio.spark.spool_source.ranges import Limit
 from rsocket_trio.spark.spool_source.settings import SourceSettings
 from rsocket_trio.spark.spool_source.source_errors import CollectorsUnreachable
+from rsocket_trio.spool import Batch
 from tests.collector.running import running
 from tests.pool.test_sources import Resolver
 
@@ -55,6 +56,33 @@ async def test_all_addresses_of_a_name(tmp_path, nursery):
                 one.spool.spool_id: Address(uri, "127.0.0.1"),
                 two.spool.spool_id: Address(uri, "127.0.0.2"),
             }
+
+
+async def test_a_collector_by_two_names(tmp_path, nursery):
+    """One name is asked. What the other one said long ago is no backlog, and no end of a run."""
+    async with running(tmp_path / "one", "tcp://127.0.0.1:0") as one:
+        other = f"tcp://localhost:{parse_uri(one.uris[0]).port}"
+        settings = SourceSettings(collectors=(one.uris[0], other), poll_timeout=0.0)
+        fleet = await nursery.start(Fleet(settings.collectors, settings).serve)
+        start = await fleet.latest(Offsets(), Limit())
+        await one.spool.append(Batch(3, b"1\n1\n1\n", encoding="json-lines"))
+        await fleet.prepare_available_now()
+        assert fleet.heads().spools == {one.spool.spool_id: 3}
+        assert (await fleet.latest(start, Limit())).spools == {one.spool.spool_id: 3}
+
+
+async def test_a_file_of_too_many_addresses(tmp_path, nursery, monkeypatch, caplog):
+    """The first ones are used, and the log says so."""
+    monkeypatch.setattr("rsocket_trio.spark.spool_source.fleet._MOST_ADDRESSES", 2)
+    async with running(tmp_path / "one") as one, running(tmp_path / "two") as two:
+        file = tmp_path / "list"
+        file.write_text("\n".join([one.uris[0], one.uris[0], two.uris[0], "tcp://127.0.0.1:9"]))
+        settings = SourceSettings(collectors=(f"file:{file}",), poll_timeout=0.0)
+        fleet = await nursery.start(Fleet(settings.collectors, settings).serve)
+        start = await fleet.latest(Offsets(), Limit())
+        assert start.keys() == {one.spool.spool_id, two.spool.spool_id}
+        assert await fleet.latest(start, Limit()) == start
+        assert caplog.text.count("of 3 addresses only the first 2 are used: the file") == 1
 
 
 async def test_a_batch_goes_on_without_a_spool_that_nobody_has(tmp_path, nursery):

@@ -165,7 +165,7 @@ def test_a_batch_of_more_events_than_memory_has(run):
     """The number in its head costs no memory before the events are counted."""
     many = 2**31 - 1
     with pytest.raises(UnknownEncoding):
-        run(schema=OFFSETS, minPartitions="1", answers={"info": lambda asked: INFO | {"head": many},
+        run(schema=OFFSETS, maxPartitions="1", answers={"info": lambda asked: INFO | {"head": many},
                                      "read": lambda wanted: [item(data=b"", count=many,
                                                                   stop=many)]})  # fmt: skip
 

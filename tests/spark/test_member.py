@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
 import trio
 
 from rsocket_trio.collector import CollectorLimits
@@ -41,3 +44,21 @@ async def test_a_silent_query_keeps_its_events_when_the_collector_restarts(direc
             await slow.ask(Reader("q", "slow", 100), Need(25), None)
             assert collector.spool.positions() == {"q": 20}
             nursery.cancel_scope.cancel()
+
+
+async def test_attempts_become_rare(autojump_clock, monkeypatch):
+    """Where nobody is, there are few attempts; one that was there just now is dialled soon."""
+    member = Member(Address("tcp://127.0.0.1:9"), lambda: None, 100)
+    times = []
+
+    async def connect(self, changed):
+        times.append(trio.current_time())
+        if len(times) == 6:
+            self.info = object()
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(Member, "_connect", connect)
+    with trio.move_on_after(10):
+        await member.keep(lambda: None)
+    pauses = [after - before for before, after in pairwise(times)]
+    assert pauses == pytest.approx([0.25, 0.5, 1, 2, 2, 0.25, 0.5, 1, 2])

@@ -39,6 +39,10 @@ is longer, so that an idle query does not keep a processor busy."""
 _UNKNOWN_PAUSE: Final = 1.0
 """Seconds between two questions for addresses while there are none."""
 
+_MOST_ADDRESSES: Final = 1024
+"""Addresses that files and names may give, as a pool takes of a name. Each is dialled, and takes a
+descriptor of the process."""
+
 _UNSURE_LEASE: Final = 60.0
 """Seconds. The lease of a reader whose name is in no checkpoint yet. If Spark ends before it is,
 the query begins anew, and nobody comes back by this name."""
@@ -100,10 +104,17 @@ class Fleet:
 
     async def _follow(self, nursery: trio.Nursery) -> Never:
         """Ask for the addresses with each trigger; until there are some, each second."""
+        count = 0
         while True:
             found = [await each.ask() for each in self._lists]
-            named = [at for each in found for at in addresses_of(each or ())]
-            self._name(dict.fromkeys([*self._fixed, *named]), nursery)
+            named = list(dict.fromkeys(at for each in found for at in addresses_of(each or ())))
+            if len(named) > _MOST_ADDRESSES and len(named) != count:
+                logger.warning(
+                    "the option collectors: of %d addresses only the first %d are used: %s",
+                    len(named), _MOST_ADDRESSES, ", ".join(map(str, self._lists)),
+                )  # fmt: skip
+            count = len(named)
+            self._name(dict.fromkeys([*self._fixed, *named[:_MOST_ADDRESSES]]), nursery)
             self._asked.set()
             with trio.move_on_after(math.inf if named else _UNKNOWN_PAUSE):
                 await self._triggered.wait()
@@ -207,7 +218,7 @@ class Fleet:
     def heads(self) -> Offsets:
         """Return how far all spools go, as far as is known."""
         return Offsets({
-            member.info.spool_id: member.info.head for member in self._members if member.info
+            each: member.info.head for each, member in self._known().items() if member.info
         })  # fmt: skip
 
     def progress(self) -> dict[str, Any]:

@@ -19,7 +19,10 @@ from .addresses import Address
 __all__ = ["Member", "Need", "Reader"]
 
 RETRY_PAUSE: Final = 0.25
-"""Seconds until the next attempt to connect."""
+"""Seconds until the next attempt to connect; twice as long after each one that has failed."""
+
+LONGEST_PAUSE: Final = 2.0
+"""Of these. With hundreds of addresses where nobody is, attempts would take a core."""
 
 CONNECT_TIMEOUT: Final = 15.0
 """Seconds for a connection and its first answer."""
@@ -121,9 +124,11 @@ class Member:
         Args:
             changed: Called when there is a connection.
         """
+        pause = RETRY_PAUSE
         with self._scope:
             while True:
                 trouble: Exception
+                known = self.info
                 try:
                     await self._connect(changed)
                 except (RSocketError, OSError) as error:
@@ -133,7 +138,10 @@ class Member:
                 if not self.named:
                     return
                 self._note(trouble)
-                await trio.sleep(RETRY_PAUSE)
+                if self.info is not known:
+                    pause = RETRY_PAUSE  # It was there.
+                await trio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _connect(self, changed: Callable[[], None]) -> None:
         """Be connected; return after the timeout.
