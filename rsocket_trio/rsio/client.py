@@ -68,7 +68,7 @@ async def connect(
             error, and `Connection.wait_ready` raises it.
         repeats: Repeat `RemotePublisher.first` where it is idempotent, within a budget; hedge it;
             fail at once while all fail. Other subscriptions are made once; see the operator
-            ``retry`` of `rsocket_trio.reactive_streams.operators`.
+            ``retry``.
 
     Yields:
         The connection.
