@@ -177,6 +177,12 @@ class SpoolInfo:
         if head < self.oldest:
             raise ValueError("the head of a spool is not less than its oldest offset")
 
+    @reach.validator
+    @since.validator
+    def _check_place(self, attribute: attrs.Attribute[int | None], offset: int | None) -> None:
+        if offset is not None and offset > self.head:  # It may go to a checkpoint that lasts.
+            raise ValueError(f"SpoolInfo.{attribute.name} is at most the head of the spool")
+
 
 @attrs.frozen(kw_only=True)
 class ReadRequest:

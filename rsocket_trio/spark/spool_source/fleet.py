@@ -327,7 +327,9 @@ class Fleet:
             begins[spool_id] = place
         places = await self._begin(held, begins, self._settings.collector_timeout)
         if not places:
-            raise CollectorsUnreachable(f"no collector answers: {self._states()}")
+            raise CollectorsUnreachable(
+                f"no collector has told where the query begins: {self._states()}"
+            )
         return self._offsets(places)
 
     async def since(self, wanted: Since) -> dict[str, int]:
