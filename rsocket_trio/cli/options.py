@@ -486,7 +486,7 @@ def moment(text: str) -> float:
     """An argument type: a time, or how long ago it was, as seconds since 1970."""
     ago = re.fullmatch(r"([0-9]{1,9}) ?(s|m|min|h|d)( ago)?", text, re.ASCII)
     if ago is not None:
-        return time.time() - int(ago[1]) * _UNITS[ago[2]]
+        return max(time.time() - int(ago[1]) * _UNITS[ago[2]], 0.0)  # A spool takes no other time.
     try:
         # Without a time zone, it is the one of this host.
         return datetime.fromisoformat(text).timestamp()

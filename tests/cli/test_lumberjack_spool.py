@@ -463,6 +463,7 @@ def test_times(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             (("--until", "7d"), []),
             (("--until", "0s", "--from", "3"), range(3, 8)),
             (("--since", "0s"), []),
+            (("--since", "999999999d"), range(8)),
             (("--last", "3", "--until", "1m"), [5]),
         ):
             assert [each["n"] for each in read(cli, *options)] == list(expected), options
