@@ -67,6 +67,7 @@ _lease = number(at_least=0, at_most=_MAX_LEASE)
 _epoch = sized(str, 1, MAX_ID)
 _time = number(at_least=_FIRST_TIME, at_most=_LAST_TIME)
 _age = number(at_least=0, at_most=_LAST_TIME - _FIRST_TIME)
+_seconds = number(at_least=0, finite=True)
 
 
 def _check_facts(_head: object, _attribute: attrs.Attribute[Any], facts: Mapping[str, str]) -> None:
@@ -115,13 +116,13 @@ class InstanceInfo:
 
     consumer: str
     instance: str
-    offset: int
-    lag: int
-    age: float
+    offset: int = attrs.field(validator=_offset)
+    lag: int = attrs.field(validator=_offset)
+    age: float = attrs.field(validator=_age)
     connected: bool
-    lease: float
-    lease_left: float
-    lag_seconds: float | None = None
+    lease: float = attrs.field(validator=_seconds)
+    lease_left: float = attrs.field(validator=_seconds)
+    lag_seconds: float | None = attrs.field(default=None, validator=optional(_age))
 
 
 @attrs.frozen(kw_only=True)

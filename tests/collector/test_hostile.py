@@ -24,6 +24,7 @@ from rsocket_trio.collector.messages import (
     BatchHead,
     ForgetRequest,
     InfoRequest,
+    InstanceInfo,
     PositionRequest,
     SpoolInfo,
 )
@@ -297,6 +298,11 @@ def info(**changes):
     return SpoolInfo(**fields | {"trouble": None, "positions": {}} | changes)
 
 
+def instance(**changes):
+    fields = {"consumer": "c", "instance": "", "offset": 0, "lag": 0, "age": 0.0, "lease": 1.0}
+    return InstanceInfo(**fields | {"lease_left": 1.0, "connected": False} | changes)
+
+
 YEARS = (-62_135_596_800, 253_402_300_799)
 """The first second of the year 1, and the last one of 9999."""
 
@@ -324,6 +330,10 @@ def position(lease):
         (lambda n: info(since=n, head=9), (0, 9), (-1, 10)),
         (lambda n: info(lag_seconds=n), (0, 1e9), (-1, nan, inf, 1e300)),
         (lambda n: info(oldest_at=n, newest_at=n), YEARS, (inf, nan, YEARS[0] - 1, YEARS[1] + 1)),
+        # `collect --status --json` writes them, and JSON has no infinity.
+        (lambda n: instance(age=n, lag_seconds=n), (0, 1e9), (-1, nan, inf, 1e300)),
+        (lambda n: instance(lease=n, lease_left=n), (0, 1e300), (-1, nan, inf)),
+        (lambda n: instance(lag=n, offset=n), (0, 2**63 - 1), (-1, 2**63)),
         (position, (0, 100 * 365 * 86400), (-1, 100 * 365 * 86400 + 1, inf, nan)),
     ],
 )
