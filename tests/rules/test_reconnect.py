@@ -299,7 +299,7 @@ async def test_streams_finish_on_a_draining_session(autojump_clock):
         await following.send(ANSWER)
         await new.done.wait()
         assert new.outcome == b"pong"
-        await trio.sleep(20)
+        await trio.sleep(10)  # with the wait of the client less than its max_lifetime
         await peer.send(ANSWER)
         await old.done.wait()
         assert old.outcome == b"pong"
