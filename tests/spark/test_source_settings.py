@@ -99,6 +99,7 @@ def test_addresses(text, uris):
         ({"collectors": "a", "endingTimestamp": "2026-01-01"}, "endingTimestamp .* no time zone"),
         ({"collectors": "a", "startingTimestamp": "1764230400"}, "are they seconds"),
         ({"collectors": "a", "startingTimestamp": "9" * 15}, "out of range|is a time such as"),
+        ({"collectors": "a", "startingTimestamp": "20261127140000"}, "is a time such as"),
         ({"collectors": "a", "startingTimestamp": '{"a": [1]}'}, "is no time"),
         ({"collectors": "a", "startingTimestamp": '{"a": true}'}, "True is no time"),
         ({"collectors": "a", "startingTimestamp": "{" * 9999}, "startingTimestamp is a time"),

@@ -178,7 +178,8 @@ def _seconds(value: object) -> float:
         OverflowError: It is out of reach.
     """
     text = str(value).strip()[:_MAX_NAME]
-    if isinstance(value, str | int) and re.fullmatch("[0-9]{1,14}", text, re.ASCII):
+    # Up to the year 2286: 20261127140000 is a date that somebody means otherwise.
+    if isinstance(value, str | int) and re.fullmatch("[0-9]{1,13}", text, re.ASCII):
         if int(text) < _FEWEST_MILLISECONDS:
             raise ValueError(f"{text} milliseconds are in 1973 or before; are they seconds?")
         return int(text) / 1000
