@@ -85,6 +85,17 @@ async def test_a_file_of_too_many_addresses(tmp_path, nursery, monkeypatch, capl
         assert caplog.text.count("of 3 addresses only the first 2 are used: the file") == 1
 
 
+async def test_an_error_about_many_collectors(tmp_path, nursery):
+    """It names some, and first those that cannot be reached."""
+    async with running(tmp_path / "one") as one:
+        named = (one.uris[0], *(f"tcp://127.0.0.{each}:9" for each in range(1, 51)))
+        settings = SourceSettings(collectors=named, collector_timeout=0.5)
+        fleet = await nursery.start(Fleet(settings.collectors, settings).serve)
+        with pytest.raises(CollectorsUnreachable, match="; and 31 more") as caught:
+            await fleet.locate(["elsewhere"])
+        assert str(caught.value).count("cannot be reached") == 20
+
+
 async def test_a_batch_goes_on_without_a_spool_that_nobody_has(tmp_path, nursery):
     """All collectors answer, and none has it: with failOnDataLoss=false it is given up."""
     async with running(tmp_path / "one") as one, running(tmp_path / "two") as two:

@@ -43,6 +43,9 @@ _MOST_ADDRESSES: Final = 1024
 """Addresses that files and names may give, as a pool takes of a name. Each is dialled, and takes a
 descriptor of the process."""
 
+_MOST_SHOWN: Final = 20
+"""Collectors that an error names: Spark repeats its text a few times."""
+
 _UNSURE_LEASE: Final = 60.0
 """Seconds. The lease of a reader whose name is in no checkpoint yet. If Spark ends before it is,
 the query begins anew, and nobody comes back by this name."""
@@ -591,8 +594,11 @@ class Fleet:
         logger.warning("%s; the query goes on without these events", text)
 
     def _states(self) -> str:
+        """Return where the collectors are: of many, those first that cannot be reached."""
         lists = [f"the collectors are those of {each}" for each in self._lists]
-        states = "; ".join([*lists, *(member.state for member in self._members)])
+        members = sorted(self._members, key=lambda member: member.client is not None)
+        rest = [f"and {len(members) - _MOST_SHOWN} more"] if len(members) > _MOST_SHOWN else []
+        states = "; ".join([*lists, *(each.state for each in members[:_MOST_SHOWN]), *rest])
         hint = self._hint()
         return f"{hint} ({states})" if hint else states
 
