@@ -121,6 +121,7 @@ def test_two_reads_of_one_spool(options, sender):
 def test_a_port_that_another_program_has(options, port):
     options["collectorTimeoutMs"] = "300"
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # beside the one that holds it
         taken.bind(("127.0.0.1", port))
         taken.listen()
         query = Query(LumberjackDataSource, options, Checkpoint(), schema=NUMBERS)
