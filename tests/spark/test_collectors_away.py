@@ -58,6 +58,27 @@ async def test_all_addresses_of_a_name(tmp_path, nursery):
             }
 
 
+async def test_a_name_without_an_answer(tmp_path, nursery):
+    """The collectors of a file are read while the resolver is silent."""
+
+    class Silent(trio.abc.HostnameResolver):
+        async def getaddrinfo(self, *_):
+            await trio.sleep_forever()
+
+        async def getnameinfo(self, *_):
+            raise NotImplementedError
+
+    trio.socket.set_custom_hostname_resolver(Silent())
+    async with running(tmp_path / "one", "tcp://127.0.0.1:0") as one:
+        file = tmp_path / "list"
+        file.write_text(one.uris[0])
+        lists = ("dns:tcp://collectors.example:7878", f"file:{file}")
+        settings = SourceSettings(collectors=lists, collector_timeout=20, poll_timeout=0.0)
+        fleet = await nursery.start(Fleet(settings.collectors, settings).serve)
+        with trio.fail_after(15):
+            assert (await fleet.latest(Offsets(), Limit())).spools == {one.spool.spool_id: 0}
+
+
 async def test_a_collector_by_two_names(tmp_path, nursery):
     """One name is asked. What the other one said long ago is no backlog, and no end of a run."""
     async with running(tmp_path / "one", "tcp://127.0.0.1:0") as one:

@@ -107,19 +107,28 @@ class Fleet:
 
     async def _follow(self, nursery: trio.Nursery) -> Never:
         """Ask for the addresses with each trigger; until there are some, each second."""
-        count = 0
-        while True:
-            found = [await each.ask() for each in self._lists]
-            named = list(dict.fromkeys(at for each in found for at in addresses_of(each or ())))
-            if len(named) > _MOST_ADDRESSES and len(named) != count:
+        found: list[list[Address]] = [[] for _ in self._lists]
+        told = 0
+
+        async def ask(index: int) -> None:
+            nonlocal told
+            found[index] = addresses_of(await self._lists[index].ask() or ())
+            named = list(dict.fromkeys(at for each in found for at in each))
+            if len(named) > _MOST_ADDRESSES and len(named) != told:
+                told = len(named)
                 logger.warning(
                     "the option collectors: of %d addresses only the first %d are used: %s",
-                    len(named), _MOST_ADDRESSES, ", ".join(map(str, self._lists)),
+                    told, _MOST_ADDRESSES, ", ".join(map(str, self._lists)),
                 )  # fmt: skip
-            count = len(named)
             self._name(dict.fromkeys([*self._fixed, *named[:_MOST_ADDRESSES]]), nursery)
+
+        while True:
+            # A name that has no answer for long does not hold up the addresses of a file.
+            async with trio.open_nursery() as asking:
+                for index in range(len(found)):
+                    asking.start_soon(ask, index)
             self._asked.set()
-            with trio.move_on_after(math.inf if named else _UNKNOWN_PAUSE):
+            with trio.move_on_after(math.inf if any(found) else _UNKNOWN_PAUSE):
                 await self._triggered.wait()
             self._triggered = trio.Event()
 
