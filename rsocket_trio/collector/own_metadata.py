@@ -11,9 +11,10 @@ from ..payload import Payload
 
 __all__ = ["Item", "own_metadata"]
 
-_NOT_KEPT: Final = frozenset({MIME.ROUTING, MIME.AUTHENTICATION, MIME.MIME_TYPE})
-"""The route is a fact of the batch, and the MIME type of the data too. A password must not be in a
-file that readers get."""
+_NOT_KEPT: Final = (MIME.ROUTING, MIME.AUTHENTICATION.removesuffix(".v0"), MIME.MIME_TYPE)
+"""What their names begin with. The route is a fact of the batch, and the MIME type of the data too. A
+password must not be in a file that readers get: before there was a type for it, Spring had two,
+``message/x.rsocket.authentication.basic.v0`` and ``.bearer.v0``."""
 
 
 class Item(NamedTuple):
@@ -48,7 +49,7 @@ def own_metadata(payload: Payload, data_type: str, metadata_type: str) -> Item:
     except MetadataError:
         # They may hold a password behind the damage.
         return Item(Payload(payload.data), data_type)
-    kept = [each for each in entries if _kind(each) not in _NOT_KEPT]
+    kept = [each for each in entries if not _kind(each).startswith(_NOT_KEPT)]
     metadata = CompositeMetadata(kept).encode() if kept else None
     return Item(Payload(payload.data, metadata), data_type)
 

@@ -276,6 +276,7 @@ async def test_types_of_metadata_in_capital_letters(directory):
         for name, content in (
             (MIME.ROUTING, bytes([len(EVENTS)]) + EVENTS.encode()),
             (MIME.AUTHENTICATION, BearerAuthentication("secret").encode()),
+            ("Message/x.rsocket.authentication.bearer.v0", b"secret"),
             (MIME.MIME_TYPE, DataMimeType("application/json").encode()),
         )
     )
