@@ -12,8 +12,8 @@ from ..payload import Payload
 __all__ = ["Item", "own_metadata"]
 
 _NOT_KEPT: Final = (MIME.ROUTING, MIME.AUTHENTICATION.removesuffix(".v0"), MIME.MIME_TYPE)
-"""What their names begin with. The route is a fact of the batch, and the MIME type of the data too. A
-password must not be in a file that readers get: before there was a type for it, Spring had two,
+"""What their names begin with. The route is a fact of the batch, and the MIME type of the data too.
+A password must not be in a file that readers get: before there was a type for it, Spring had two,
 ``message/x.rsocket.authentication.basic.v0`` and ``.bearer.v0``."""
 
 
