@@ -338,7 +338,7 @@ def test_the_benchmark_of_the_spool(tmp_path: Path) -> None:
     """Each case has a line with its figures, and nothing is left in the directory."""
     done = run("--seconds", "0.02", "--directory", str(tmp_path), module="benchmarks.spool")
     assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"\d M events/s +\d+.\d\d ms per batch", done.stdout)) == 12
+    assert len(re.findall(r"\d M events/s +\d+.\d\d ms per batch", done.stdout)) == 16
     assert list(tmp_path.iterdir()) == []
 
 

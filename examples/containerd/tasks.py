@@ -152,8 +152,10 @@ async def execute(bundle: Path, command: Sequence[str]) -> int:
             await shim.call(TaskMethods.START, task.StartRequest(**names))
             ended = await shim.call(TaskMethods.WAIT, task.WaitRequest(**names))
         finally:
-            with trio.move_on_after(5, shield=True), suppress(ConnectionClosed):
-                await remove(shim, names, running=ended is None)
+            # The connection is cancelled together with this: what is left over is told on another.
+            with trio.move_on_after(5, shield=True), suppress(ConnectFailed, ConnectionClosed):
+                async with shim_of(bundle) as another:
+                    await remove(another, names, running=ended is None)
         return ended.exit_status
 
 
@@ -259,26 +261,40 @@ async def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("events", help="print the events of shims").add_argument("socket")
     options = parser.parse_args(arguments)
     containers = options.state / options.namespace
+    status = 130
     try:
-        match options.command:
-            case "ps":
-                return await ps(containers)
-            case "wait":
-                return await wait(containers / options.container)
-            case "exec":
-                return await execute(containers / options.container, options.arguments)
-            case _:
-                return await events(options.socket)
+        # A KeyboardInterrupt may come out of any task, also of one that removes a command.
+        with trio.open_signal_receiver(signal.SIGINT) as interrupts:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(cancel_at_first, interrupts, nursery.cancel_scope)
+                match options.command:
+                    case "ps":
+                        status = await ps(containers)
+                    case "wait":
+                        status = await wait(containers / options.container)
+                    case "exec":
+                        command = options.arguments
+                        status = await execute(containers / options.container, command)
+                    case _:
+                        status = await events(options.socket)
+                nursery.cancel_scope.cancel()
     except* FAILURES as group:
+        status = 125
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         print(f"tasks.py: {error}", file=sys.stderr)
-    return 125
+    return status
+
+
+async def cancel_at_first(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    """Cancel the scope at the first signal."""
+    await anext(signals)
+    scope.cancel(reason="Ctrl-C")
 
 
 if __name__ == "__main__":
     try:
         sys.exit(trio.run(main))
-    except* KeyboardInterrupt:
+    except KeyboardInterrupt:  # before or after the receiver
         sys.exit(130)

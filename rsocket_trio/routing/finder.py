@@ -212,8 +212,9 @@ class Finder:
                 place = self._fenced(place, registered, name)
             return self._request(Request(interaction, place, name, tags[1:], values), found)
         except MetadataError as error:
-            refusal = unreadable(error, named(self._context, interaction, Route()))
-            return self._unreadable(interaction, refusal)
+            return self._unreadable(
+                interaction, unreadable(error, named(self._context, interaction, Route()))
+            )
 
     def _unreadable(self, interaction: Kind, refusal: Invalid) -> Request:
         """Return a request whose metadata cannot be read, for the middleware around all requests.
@@ -223,7 +224,10 @@ class Finder:
         """
         steps = self._guards.middleware
         if not steps:
-            raise refusal from None
+            try:
+                raise refusal from None
+            finally:
+                del refusal  # it has this frame: a cycle would keep the metadata until a collection
         request = Request(interaction, Place(None, self._context, steps), None)
         request.refusal = refusal
         return request
@@ -238,8 +242,7 @@ class Finder:
                 return request  # there is nothing that a router reads
             return self._request(request.again(), found)
         except MetadataError as error:
-            refusal = unreadable(error, self._named(request))
-            return self._unreadable(request.interaction, refusal)
+            return self._unreadable(request.interaction, unreadable(error, self._named(request)))
 
     def _request(self, request: Request, found: Mapping[IdOrName, bytes]) -> Request:
         """Read the entries of a request; the MIME types not before it is admitted.

@@ -345,7 +345,10 @@ def _variable(context: Context, signature: Signature, parameter: Parameter) -> F
             return read(request.values[at])
         except CodecError as error:
             refused = variable_refused(context, signature, parameter, error)
-        raise refused
+        try:
+            raise refused
+        finally:
+            del refused  # it has this frame, which has the payload
 
     return read_or_refuse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import Invalid
+from ..errors import Invalid, fresh_copy
 from .guards import Visit
 from .parameters import Route
 from .refusals import shown
@@ -167,6 +167,6 @@ class Request:
     def missing(self) -> Invalid:
         """Return the answer to a request without a handler."""
         if self.refusal is not None:
-            return self.refusal
+            return fresh_copy(self.refusal)  # once raised it has frames, which have this object
         where = "requests without a route" if self.name is None else f"route {shown(self.name)}"
         return NoHandler(f"no {self.interaction.value} handler for {where}")
