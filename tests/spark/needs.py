@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Protocol
@@ -270,7 +271,8 @@ class Scene:
             if self.listed:  # What was removed was not given up.
                 stream.wide = True
                 stream.name()
-            for _ in range(60):
+            patience = time.monotonic() + 30  # a collector that was away is dialled every 2 seconds
+            while True:
                 stream.trigger()
                 ends = {each.collector.spool_id: len(each.history) for each in stream.spools}
                 places = stream.offsets["s"]
@@ -278,8 +280,9 @@ class Scene:
                     places = {each: places.get(each) for each in ends}
                 if ends == places:
                     break
-            else:
-                raise AssertionError((ends, stream.checkpoint.offsets))
+                if time.monotonic() > patience:
+                    raise AssertionError((ends, stream.checkpoint.offsets))
+                time.sleep(0.02)
         self.check_rows(final=True)
         found = describe_spool(self.spools[0].collector.directory)
         self.names = [each.name for each in found.instances]
