@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import trio
 
-from ..errors import MetadataError
+from ..errors import MetadataError, fresh_copy
 from ..interactions.sending import AnyItems
 from ..metadata.builder import Metadata
 from ..metadata.mime_types import WellKnownMimeType, check_mime_type
@@ -205,7 +205,7 @@ def _refusing(start: Handler, refusal: Unimplemented, meant: Interaction) -> Han
         try:
             return await start(request, call)
         except NoHandler:
-            raise refusal from None
+            raise fresh_copy(refusal) from None
 
     async def refuse_stream(request: Any, call: Any) -> AsyncIterator[Any]:
         try:
@@ -213,7 +213,7 @@ def _refusing(start: Handler, refusal: Unimplemented, meant: Interaction) -> Han
             async with aclosing(await items) as refused:
                 yield await anext(refused)
         except NoHandler:
-            raise refusal from None
+            raise fresh_copy(refusal) from None
 
     return refuse if meant is Interaction.REQUEST_RESPONSE else refuse_stream
 

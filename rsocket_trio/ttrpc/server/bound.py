@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ...errors import fresh_copy
 from ...interactions.isolation import outcome_of
 from ...routing import call as routing
 from ...routing.middleware import Blocks
@@ -260,7 +261,7 @@ class ServiceMethods:
         refusal = no_method(self, service, name)
 
         def refuse(_request: Any, _call: Any) -> Awaitable[Any]:
-            raise refusal
+            raise fresh_copy(refusal)  # once raised it has frames, which have the request
 
         kind = MethodKind.UNARY
         if flags & (REMOTE_OPEN | REMOTE_CLOSED):
